@@ -1,0 +1,79 @@
+"""The command line's front door: it answers fast, and every failure is one clear line.
+
+Exit status: that of the command, 2 for every error, 130 after an interrupt, 141 where the reader
+of standard output went away (what a shell reports for SIGINT and SIGPIPE).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from coasm.errors import AssemblyError, CoasmError
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run ``coasm`` with *arguments* (default: those of the process) and return its exit status."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a character that the locale lacks is no failure
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        status = _run(arguments)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # Nothing more can be written; keep the interpreter from trying at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]
+        return 141
+    except KeyboardInterrupt:
+        return 130
+    except AssemblyError as error:
+        return _fail(str(error), error.exit_code, multiline=True)
+    except CoasmError as error:
+        return _fail(str(error), error.exit_code)
+    except OSError as error:
+        name = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{name}{error.strerror or error}")
+    except MemoryError:
+        return _fail("out of memory")
+    except Exception as error:
+        if os.environ.get("COASM_DEBUG"):
+            raise
+        kind = type(error).__name__
+        return _fail(f"internal error: {kind}: {error} (COASM_DEBUG=1 shows where; please report)")
+
+
+def _run(arguments: Sequence[str]) -> int:
+    if arguments and arguments[0] == "--version":
+        from importlib import metadata
+
+        try:
+            print(f"coasm {metadata.version('coasm')}")
+        except metadata.PackageNotFoundError:
+            print("coasm (not installed)")
+        return 0
+
+    from coasm.cli.app import run
+
+    try:
+        run(arguments)
+    except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):  # typer made it status 1: "different"
+            raise stop.__context__ from None
+        return stop.code if isinstance(stop.code, int) else 0
+    return 0
+
+
+def _fail(message: str, status: int = 2, *, multiline: bool = False) -> int:
+    from coasm.cli.terminal import printable
+
+    print(f"coasm: error: {printable(message, multiline=multiline)}", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

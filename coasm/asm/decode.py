@@ -1,0 +1,417 @@
+"""Code bytes → instructions: what LLVM's disassembler says, and where it says nothing.
+
+The text comes from ``llvm-objdump -d -z``, first on the object itself. A section whose lines do
+not cover it exactly, one item after the other, is decoded again from a probe: an ELF file made
+here that holds just these bytes, with a symbol at each known start of an instruction and nothing
+else. On that way encodings that LLVM reads only with don't-care bits set
+(:mod:`coasm.asm.quirks`) get those bits; after a word that stays unknown nothing is taken for an
+instruction until the next address that a symbol or a branch names, for the unknown word's length
+is unknown too; and what crashes the disassembler is data.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+import struct
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from coasm.asm.quirks import dont_care_rows
+from coasm.codeobject import CodeObject, Section
+from coasm.codeobject.elf import STT_OBJECT
+from coasm.llvm import Llvm
+from coasm.llvm.run import Dump, objdump
+from coasm.target import TargetID
+
+__all__ = ["Instruction", "Raw", "branch_target", "decode", "disassemble", "features"]
+
+
+class Instruction(NamedTuple):
+    """One instruction as the disassembler prints it, without its comments.
+
+    ``remark`` is the disassembler's own comment, if any; ``notes`` are its ``/*…*/`` marks, which
+    are no longer in ``text``.
+    """
+
+    address: int
+    data: bytes
+    text: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    @property
+    def mnemonic(self) -> str:
+        return self.text.split(None, 1)[0]
+
+    @property
+    def operands(self) -> str:
+        return self.text.partition(" ")[2].strip()
+
+
+class Raw(NamedTuple):
+    """Bytes in a code section that are listed as data, and why."""
+
+    address: int
+    data: bytes
+    reason: str
+
+
+Item = Instruction | Raw
+
+# A line of the disassembler: text, then "// address: words", then remarks.
+_LINE = re.compile(
+    r"^\t([^\n]*?)\s*// ([0-9A-F]{12,16}): ((?:[0-9A-F]{8} ?)+|(?:[0-9A-F]{2} ?)+)(?=$|[ <;])",
+    re.M,
+)
+_NOTE = re.compile(r"\s*/\*(.*?)\*/")
+_DATA = (".long", ".word", ".byte", ".short")
+
+#: Branches whose target is ``address + 4 + 4 * simm16``, the field in the first word's low half.
+#: Source: the ISA guides' SOPP and SOPK instruction lists (GFX6 to GFX12.5).
+_BRANCH = re.compile(
+    r"s_(?:c?branch(?:_(?!g_fork|join)\w+)?|call_b64|call_i64|subvector_loop_(?:begin|end)"
+    r"|cbranch_i_fork)$"
+)
+
+#: Rounds of decoding again before what is left becomes data.
+_ROUNDS = 12
+_CRASHES = 32
+
+#: ``s_nop 0``: the same word on every target (SOPP opcode 0).
+_S_NOP = (0xBF800000).to_bytes(4, "little")
+
+
+def branch_target(instruction: Instruction) -> int | None:
+    """The address a direct branch or call goes to; None for any other instruction."""
+    text = instruction.text
+    if not text.startswith("s_") or not _BRANCH.match(text.split(None, 1)[0]):
+        return None
+    simm = int.from_bytes(instruction.data[:2], "little", signed=True)
+    return instruction.address + 4 + 4 * simm
+
+
+def features(co: CodeObject) -> tuple[str, ...]:
+    """The subtarget features, beside the processor's own, that the object's text is in.
+
+    The settings that its target ID names, and ``+wavefrontsize64`` where a GFX10 or later object
+    holds only kernels of 64 lanes (their VCC operands are spelled ``vcc``, not ``vcc_lo``).
+    """
+    found = [
+        f"{'+' if value == 'on' else '-'}{name}"
+        for name, value in (("sramecc", co.target.sramecc), ("xnack", co.target.xnack))
+        if value in ("on", "off") and not (value == "off" and co.code_object_version == 3)
+    ]
+    if co.target.processor.version[0] >= 10:
+        sizes = {kernel.metadata.get(".wavefront_size") for kernel in co.kernels}
+        if sizes == {64} and co.target.processor.version[:2] < (12, 5):
+            found.append("+wavefrontsize64")
+    return tuple(found)
+
+
+def parse_dump(text: str) -> list[tuple[int, int, str]]:
+    """(address, size, text with its marks) of each line of a disassembly that has an encoding."""
+    found = []
+    for match in _LINE.finditer(text):
+        words = match[3].rstrip()
+        found.append((int(match[2], 16), (len(words) + 1) // 9 * 4 or (len(words) + 1) // 3, match[1]))
+    return found
+
+
+def _instruction(address: int, data: bytes, text: str) -> Instruction:
+    if "/*" in text:
+        return Instruction(address, data, _NOTE.sub("", text), tuple(_NOTE.findall(text)))
+    return Instruction(address, data, text)
+
+
+def decode(co: CodeObject, llvm: Llvm, dump: Dump | None = None) -> dict[int, list[Item]]:
+    """The items of each code section of *co*, by section index; they cover it without gaps.
+
+    *dump* is a disassembly of the object itself that has already run.
+    """
+    mattr = ",".join(features(co))
+    sections = co.code_sections
+    if dump is None or "wavefrontsize64" in mattr:
+        with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
+            path = Path(folder, "in.co")
+            path.write_bytes(co.data)
+            dump = objdump(llvm, [path], mattr)
+    rows = parse_dump(dump.text) if dump.complete else []
+    found: dict[int, list[Item]] = {}
+    at = 0
+    for section in sections:
+        end = section.addr + section.size
+        items: list[Item] | None = []
+        position = section.addr
+        while at < len(rows) and rows[at][0] < end:
+            address, size, text = rows[at]
+            at += 1
+            if address != position or text.startswith(_DATA) or address + size > end:
+                items = None
+                break
+            data = section.data[address - section.addr : address - section.addr + size]
+            assert items is not None
+            items.append(_instruction(address, data, text))
+            position += size
+        while at < len(rows) and section.addr <= rows[at][0] < end:
+            at += 1
+        if items is None or position != end:
+            items = _Careful(co, llvm, section, mattr).decode()
+        found[section.index] = items
+    return found
+
+
+@dataclass
+class _Careful:
+    """Decodes one section that the plain disassembly does not cover."""
+
+    co: CodeObject
+    llvm: Llvm
+    section: Section
+    mattr: str
+    patched: bytearray = field(init=False)
+    widths: dict[int, int] = field(default_factory=dict)  # address of a patched encoding → size
+    inside: set[int] = field(default_factory=set)  # symbols in the middle of an instruction
+    targets: set[int] = field(default_factory=set)  # branch targets that ended a data run
+    crashes: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.patched = bytearray(self.section.data)
+
+    def decode(self) -> list[Item]:
+        for _ in range(_ROUNDS):
+            items, again = self._walk(self._dump())
+            if not again:
+                break
+        return items
+
+    def _data_runs(self) -> list[tuple[int, int]]:
+        """The address ranges that symbols of type object claim, merged and in order."""
+        start, end = self.section.addr, self.section.addr + self.section.size
+        runs: list[tuple[int, int]] = []
+        for low, high in sorted(
+            (s.value, min(s.value + s.size, end))
+            for s in self.co.symbols
+            if s.type == STT_OBJECT and s.shndx == self.section.index and start <= s.value < end
+        ):
+            if runs and low <= runs[-1][1]:
+                runs[-1] = (runs[-1][0], max(high, runs[-1][1]))
+            elif high > low:
+                runs.append((low, high))
+        return runs
+
+    def _boundaries(self) -> list[int]:
+        start, end = self.section.addr, self.section.addr + self.section.size
+        found = {s.value for s in self.co.symbols if s.shndx == self.section.index}
+        found |= {k.entry for k in self.co.kernels} | self.targets
+        for low, high in self._data_runs():
+            found |= {low, high}
+        return sorted({a for a in found - self.inside if start <= a < end} | {start})
+
+    def _dump(self) -> dict[int, tuple[int, str]]:
+        """The disassembly of the section as it is patched now, by address."""
+        start = self.section.addr
+        while True:
+            boundaries = [b - start for b in self._boundaries()]
+            data = bytearray(self.patched)
+            for crash in self.crashes:
+                low = crash - start
+                after = bisect.bisect_right(boundaries, low)
+                high = boundaries[after] if after < len(boundaries) else len(data)
+                data[low:high] = (_S_NOP * (-(-(high - low) // 4)))[: high - low]
+            rows = self._probe(bytes(data), boundaries)
+            if rows is not None:
+                return {start + address: (size, text) for address, size, text in rows}
+            if len(self.crashes) >= _CRASHES:
+                return {}
+            self.crashes.add(start + self._find_crash(bytes(data), boundaries))
+
+    def _probe(self, data: bytes, boundaries: list[int]) -> list[tuple[int, int, str]] | None:
+        """Disassemble *data*; None where the disassembler failed."""
+        starts = [b for b in boundaries if b < len(data)]
+        with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
+            path = Path(folder, "probe.co")
+            path.write_bytes(probe(self.co.target, self.co.elf.header.abi_version, data, starts))
+            dump = objdump(self.llvm, [path], self.mattr)
+        return parse_dump(dump.text) if dump.complete else None
+
+    def _find_crash(self, data: bytes, boundaries: list[int]) -> int:
+        """The offset of the first item that the disassembler does not survive."""
+        low, high = 0, -(-len(data) // 4)  # the first *low* words work, the first *high* fail
+        rows: list[tuple[int, int, str]] = []
+        while high - low > 1:
+            middle = (low + high) // 2
+            found = self._probe(data[: 4 * middle], boundaries)
+            if found is None:
+                high = middle
+            else:
+                low, rows = middle, found
+        # Where the cut fell inside the item, its first words stand as data at the end.
+        at = 4 * low
+        for address, size, text in reversed(rows):
+            if address + size != at or not text.startswith(_DATA):
+                break
+            at = address
+        return at
+
+    def _walk(self, rows: dict[int, tuple[int, str]]) -> tuple[list[Item], bool]:
+        start, end = self.section.addr, self.section.addr + self.section.size
+        boundaries = self._boundaries()
+        data_runs = {low: high for low, high in self._data_runs()}
+        items: list[Item] = []
+        again = False
+        at = start
+        while at < end:
+            if at in data_runs:
+                items.append(self._raw(at, data_runs[at], "data"))
+                at = data_runs[at]
+                continue
+            following = bisect.bisect_right(boundaries, at)
+            limit = boundaries[following] if following < len(boundaries) else end
+            row = rows.get(at)
+            if row is None or row[1].startswith(_DATA) or at in self.crashes:
+                width = self._set_dont_care(at) if row is not None and at not in self.widths else 0
+                if width:
+                    again = True
+                    at += width
+                    continue
+                reason = (
+                    "the disassembler fails on it" if at in self.crashes else "LLVM cannot decode it"
+                )
+                items.append(self._raw(at, limit, reason))
+                at = limit
+                continue
+            size, text = row
+            if at + size > limit and limit < end:
+                # A label inside the instruction: the instruction that runs into it is there first.
+                self.inside.add(limit)
+                again = True
+                at += size
+                continue
+            data = self.section.data[at - start : at - start + size]
+            items.append(_instruction(at, data, text))
+            at += size
+        if not again:
+            again = self._new_targets(items)
+        return items, again
+
+    def _raw(self, low: int, high: int, reason: str) -> Raw:
+        start = self.section.addr
+        return Raw(low, self.section.data[low - start : high - start], reason)
+
+    def _set_dont_care(self, address: int) -> int:
+        """Set the don't-care bits that a known encoding at *address* lacks; its size, or 0."""
+        offset = address - self.section.addr
+        for row in dont_care_rows(self.co.target.processor):
+            data = self.section.data[offset : offset + row.size]
+            changed = row.apply(data)
+            if changed is not None:
+                self.patched[offset : offset + row.size] = changed
+                self.widths[address] = row.size
+                return row.size
+        return 0
+
+    def _new_targets(self, items: list[Item]) -> bool:
+        """Whether branches lead into data runs whose length was unknown; notes their targets."""
+        runs = [
+            (i.address, i.address + len(i.data))
+            for i in items
+            if isinstance(i, Raw) and i.reason != "data"
+        ]
+        if not runs:
+            return False
+        starts = [low for low, _ in runs]
+        before = len(self.targets)
+        for item in items:
+            if isinstance(item, Instruction):
+                target = branch_target(item)
+                if target is not None:
+                    run = bisect.bisect_right(starts, target) - 1
+                    if run >= 0 and runs[run][0] < target < runs[run][1]:
+                        self.targets.add(target)
+        return len(self.targets) > before
+
+
+def probe(target: TargetID, abi_version: int, code: bytes, starts: Sequence[int]) -> bytes:
+    """A minimal ELF file: one code section at address 0, an unnamed-type symbol at each start."""
+    names = b"\0" + b"".join(b"p%d\0" % i for i in range(len(starts)))
+    symbols = [struct.pack("<IBBHQQ", 0, 0, 0, 0, 0, 0)]
+    at = 1
+    for index, start in enumerate(starts):
+        symbols.append(struct.pack("<IBBHQQ", at, 0, 0, 1, start, 0))
+        at += len(b"p%d\0" % index)
+    table = b"".join(symbols)
+    section_names = b"\0.text\0.symtab\0.strtab\0.shstrtab\0"
+    blobs = [code, table, names, section_names]
+    offsets = []
+    body = b"\0" * 64
+    for blob in blobs:
+        body += b"\0" * (-len(body) % 8)
+        offsets.append(len(body))
+        body += blob
+    body += b"\0" * (-len(body) % 8)
+    headers = [struct.pack("<IIQQQQIIQQ", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)]
+    rows: Iterable[tuple[bytes, int, int, int, int, int, int]] = (
+        (b".text", 1, 6, 0, 0, 4, 0),
+        (b".symtab", 2, 0, 3, len(symbols), 8, 24),
+        (b".strtab", 3, 0, 0, 0, 1, 0),
+        (b".shstrtab", 3, 0, 0, 0, 1, 0),
+    )
+    for (name, typ, flags, lnk, info, align, entsize), offset, blob in zip(
+        rows, offsets, blobs, strict=True
+    ):
+        headers.append(
+            struct.pack(
+                "<IIQQQQIIQQ",
+                section_names.index(name + b"\0"),
+                typ,
+                flags,
+                0,
+                offset,
+                len(blob),
+                lnk,
+                info,
+                align,
+                entsize,
+            )
+        )
+    ident = b"\x7fELF\x02\x01\x01" + bytes([64, abi_version]) + b"\0" * 7
+    header = ident + struct.pack(
+        "<HHIQQQIHHHHHH",
+        1,
+        224,
+        1,
+        0,
+        0,
+        len(body),
+        target.e_flags(abi_version),
+        64,
+        0,
+        0,
+        64,
+        len(headers),
+        4,
+    )
+    return header + body[64:] + b"".join(headers)
+
+
+@dataclass(frozen=True)
+class Disassembly:
+    """All code of an object in address order: ``items``, and ``instructions`` alone."""
+
+    items: tuple[Item, ...]
+
+    @property
+    def instructions(self) -> tuple[Instruction, ...]:
+        return tuple(i for i in self.items if isinstance(i, Instruction))
+
+
+def disassemble(co: CodeObject, llvm: Llvm) -> Disassembly:
+    """The instructions and the undecoded bytes of every code section of *co*."""
+    return Disassembly(tuple(item for items in decode(co, llvm).values() for item in items))

@@ -1,0 +1,404 @@
+"""Finds the listing that assembles to the same bytes, by assembling what it wrote.
+
+Each round writes the whole listing, assembles it as ``coasm asm`` would, and compares every section,
+every symbol and every instruction with the original. What came out differently is a fact: the next
+round pins it, spells it differently, or writes it as data. The object of the last round, made from
+the very text that is handed out, is kept: a round trip links it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from coasm.asm.build import Built, Declared, assemble_listing, feature_list
+from coasm.asm.decode import Instruction, Item, branch_target, decode, features, parse_dump, probe
+from coasm.asm.listing import Knowledge, Listing, carried_sections, head_lines, render
+from coasm.asm.names import display
+from coasm.asm.quirks import dropped, has_respellings, respell
+from coasm.codeobject import CodeObject, Section
+from coasm.codeobject.elf import SHT_NOBITS, SHT_NOTE, STT_FILE, STT_SECTION, Elf
+from coasm.errors import AssemblyError, CoasmError
+from coasm.llvm import Llvm
+from coasm.llvm.run import Dump, clang_command, objdump
+
+__all__ = ["Exact", "exact_listing"]
+
+_ROUNDS = 10
+
+
+@dataclass(frozen=True)
+class Exact:
+    """A checked listing: its text, the object it assembles to, and what it holds.
+
+    ``object`` is the relocatable object that the check assembled from ``text``. ``raw`` and
+    ``pinned`` count instructions.
+    """
+
+    text: str
+    object: bytes
+    instructions: int
+    raw: int
+    pinned: int
+    warnings: tuple[str, ...]
+
+
+def exact_listing(co: CodeObject, llvm: Llvm, *, dump: Dump | None = None, output: str = "") -> Exact:
+    """The listing of *co* that assembles to its bytes.
+
+    Raises:
+        UnsupportedError: something in the object that no listing can say.
+        AssemblyError: the assembler refuses what cannot be spelled otherwise.
+    """
+    from coasm.descriptor import directives as to_directives
+    from coasm.notes import to_yaml
+
+    code = decode(co, llvm, dump)
+    known = Knowledge()
+    _predict(co, code, known)
+    version = max(co.code_object_version, 4)
+    what = Declared(co.target, version, tuple(f for f in features(co) if "wavefront" in f))
+    directives = {
+        k.symbol: to_directives(
+            k.descriptor, co.target, code_object_version=version, kernel=k.metadata
+        )
+        for k in co.kernels
+    }
+    yaml = to_yaml(co.metadata_note) if co.metadata_note is not None else None
+    remarks, warnings = _remarks(co, code)
+    head = head_lines(co, _digest(co.data), output, _commands(co, output, what), warnings)
+    for _ in range(_ROUNDS):
+        listing = render(
+            co, code, known, head=head, yaml=yaml, directives=directives, remarks=remarks
+        )
+        built = assemble_listing(
+            listing.text, what.target, version, llvm, features=feature_list(what)
+        )
+        if built.object is None or built.plain is None:
+            _learn_refusals(co, listing, built, known)
+            continue
+        if not _learn_differences(co, listing, built, known, what, llvm):
+            return Exact(
+                listing.text,
+                built.object,
+                len(listing.rows) + listing.raw_count,
+                listing.raw_count,
+                len(known.pins),
+                warnings,
+            )
+    raise AssemblyError(f"{co.name}: no listing was found that assembles to the same bytes")
+
+
+def _digest(data: bytes) -> str:
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest()
+
+
+def _commands(co: CodeObject, output: str, what: Declared) -> tuple[str, str]:
+    import os
+    import shlex
+
+    source = shlex.quote(os.path.basename(output) or "FILE.s")
+    result = shlex.quote(os.path.splitext(os.path.basename(output) or "FILE.s")[0] + ".co")
+    return (
+        f"coasm asm {source} -o {result}",
+        clang_command(source, result, what.target, what.code_object_version, ",".join(what.features)),
+    )
+
+
+#: Processor and mnemonic → bits that LLVM was seen to clear and to set, in this process.
+_SEEN: dict[tuple[str, str], tuple[int, int]] = {}
+
+
+def _predict(co: CodeObject, code: dict[int, list[Item]], known: Knowledge) -> None:
+    """Pins and spellings that are known beforehand; the first round checks each of them."""
+    processor = co.target.processor
+    masks: dict[str, tuple[int, int]] = {}
+    respelled = has_respellings(processor)
+    for items in code.values():
+        for item in items:
+            if not isinstance(item, Instruction):
+                continue
+            mnemonic = item.mnemonic
+            found = masks.get(mnemonic)
+            if found is None:
+                found = masks[mnemonic] = _SEEN.get(
+                    (processor.name, mnemonic), dropped(processor, mnemonic)
+                )
+            clear, bits = found
+            spelling = respell(processor, item.text) if respelled else None
+            if spelling is not None:
+                known.spellings[item.address] = spelling[0]
+                clear, bits = clear | spelling[1], bits & ~spelling[1]
+            if clear or bits:
+                word = int.from_bytes(item.data, "little")
+                changed = (word & ~clear) | bits
+                if changed != word:
+                    known.pins[item.address] = changed.to_bytes(len(item.data), "little")
+
+
+def _remember(processor: str, item: Instruction, made: bytes) -> None:
+    """Keep which bits LLVM dropped, as a first guess for the next object."""
+    if len(made) != len(item.data):
+        return
+    old, new = int.from_bytes(item.data, "little"), int.from_bytes(made, "little")
+    clear, bits = _SEEN.get((processor, item.mnemonic), (0, 0))
+    clear, bits = clear | (old & ~new), bits | (new & ~old)
+    _SEEN[processor, item.mnemonic] = (clear & ~bits, bits & ~clear)
+
+
+def _learn_refusals(co: CodeObject, listing: Listing, built: Built, known: Knowledge) -> None:
+    """Note what to write instead of each line that the assembler refused.
+
+    Raises:
+        AssemblyError: a line that cannot be said otherwise.
+    """
+    rows = {line: item for line, _, item in listing.rows}
+    kernels = sorted(listing.kernel_lines)
+    learned = False
+    for diagnostic in _errors(built.messages):
+        line, text = diagnostic
+        item = rows.get(line)
+        if item is None:
+            at = max((k for k in kernels if k <= line), default=None)
+            lines = listing.text.split("\n")
+            inside = at is not None and ".end_amdhsa_kernel" not in "\n".join(lines[at:line])
+            if inside and at is not None:
+                known.data_descriptors[listing.kernel_lines[at]] = f"LLVM refuses it: {text}"
+                learned = True
+            elif listing.note_line is not None and line >= listing.note_line and not known.data_note:
+                known.data_note = True
+                learned = True
+            continue
+        learned = True
+        address = item.address
+        if branch_target(item) is not None and address not in known.local_targets:
+            known.local_targets.add(address)
+            continue
+        known.spellings.pop(address, None)
+        known.pins.pop(address, None)
+        known.raw[address] = f"LLVM refuses it: {text}"
+    if not learned:
+        raise AssemblyError(f"{co.name}: LLVM refuses the listing:\n{built.messages.rstrip()}")
+
+
+def _errors(messages: str) -> list[tuple[int, str]]:
+    """(0-based line, text) of each error."""
+    pattern = re.compile(r"^<stdin>:(\d+):\d+: error: (.*)$", re.M)
+    return [(int(m[1]) - 1, m[2]) for m in pattern.finditer(messages)]
+
+
+def _learn_differences(
+    co: CodeObject, listing: Listing, built: Built, known: Knowledge, what: Declared, llvm: Llvm
+) -> bool:
+    """Whether anything came out differently; what to do about it is noted."""
+    assert built.plain is not None and built.object is not None
+    elf = Elf(built.object, "the assembled object")
+    sections = {s.name: s for s in elf.sections}
+    learned = False
+    changed: list[Section] = []
+    for section in carried_sections(co):
+        made = sections.get(section.name)
+        if made is None:
+            raise CoasmError(f"{co.name}: section {section.name!r} was not assembled")
+        if section.type == SHT_NOBITS:
+            if made.size != section.size:
+                raise CoasmError(f"{co.name}: section {section.name!r} changed its size")
+        elif section.code:
+            if made.data != section.data:
+                changed.append(section)
+        elif section.type == SHT_NOTE and section.alloc:
+            if made.data != section.data:
+                if known.data_note:
+                    raise CoasmError(f"{co.name}: the metadata note cannot be reproduced")
+                known.data_note = True
+                learned = True
+        elif made.data != section.data:
+            learned |= _learn_descriptors(co, section, made, known)
+    if changed:
+        learned = True
+        _learn_encodings(co, listing, built, changed, known, what, llvm)
+    return _learn_symbols(co, listing, elf, known) or learned
+
+
+def _learn_descriptors(co: CodeObject, section: Section, made: Section, known: Knowledge) -> bool:
+    """Compare a data section; the entry offsets in descriptors are left to the linker."""
+    expected, found = bytearray(section.data), bytearray(made.data)
+    if len(expected) != len(found):
+        raise CoasmError(f"{co.name}: section {section.name!r} changed its size")
+    learned = False
+    for kernel in co.kernels:
+        at = kernel.descriptor_address - section.addr
+        if not 0 <= at <= len(expected) - 64:
+            continue
+        for data in (expected, found):
+            data[at + 16 : at + 24] = bytes(8)
+        if expected[at : at + 64] != found[at : at + 64]:
+            if kernel.symbol in known.data_descriptors:
+                raise CoasmError(f"{co.name}: the descriptor {kernel.symbol!r} cannot be reproduced")
+            known.data_descriptors[kernel.symbol] = "LLVM makes other bytes of its directives"
+            learned = True
+            found[at : at + 64] = expected[at : at + 64]
+    if expected != found:
+        raise CoasmError(f"{co.name}: section {section.name!r} cannot be reproduced")
+    return learned
+
+
+def _learn_encodings(
+    co: CodeObject,
+    listing: Listing,
+    built: Built,
+    changed: list[Section],
+    known: Knowledge,
+    what: Declared,
+    llvm: Llvm,
+) -> None:
+    """Find what LLVM made of each instruction in the *changed* sections, and pin it."""
+    assert built.plain is not None
+    indices = {s.index for s in changed}
+    rows = [r for r in listing.rows if r[1] in indices]
+    marked = assemble_listing(
+        listing.text,
+        what.target,
+        what.code_object_version,
+        llvm,
+        features=feature_list(what),
+        mark_lines=[line for line, _, _ in rows],
+    )
+    if marked.plain is None or marked.positions is None:
+        raise CoasmError(f"{co.name}: the assembler refused the marked listing")
+    elf = Elf(marked.plain, "the assembled object")
+    facts: dict[int, tuple[Instruction, bytes]] = {}
+    for position, (line, index, item) in enumerate(rows):
+        section, at = marked.positions[line]
+        # The instruction ends where the next line's begins; between them may only be data.
+        size = _encoded_size(elf, section, at, rows, position, marked.positions, item, index)
+        facts[item.address] = (item, elf.sections[section].data[at : at + size])
+    different = {a: (i, made) for a, (i, made) in facts.items() if made != i.data}
+    settled = {a: m for a, (_, m) in different.items() if known.pins.get(a) == m}
+    fresh = {a: v for a, v in different.items() if a not in settled}
+    for address in list(known.pins):
+        if address in facts and address not in different:
+            del known.pins[address]
+    faithful = _decodes_alike(co, fresh, llvm, what)
+    for address, (item, made) in fresh.items():
+        if address in faithful:
+            known.pins[address] = made
+            if address not in known.spellings:
+                _remember(co.target.name, item, made)
+        elif branch_target(item) is not None and address not in known.local_targets:
+            known.local_targets.add(address)
+        else:
+            known.pins.pop(address, None)
+            known.raw[address] = "LLVM assembles its text to another instruction"
+
+
+def _encoded_size(
+    elf: Elf,
+    section: int,
+    at: int,
+    rows: list[tuple[int, int, Instruction]],
+    position: int,
+    positions: dict[int, tuple[int, int]],
+    item: Instruction,
+    index: int,
+) -> int:
+    if position + 1 < len(rows) and rows[position + 1][1] == index:
+        line, _, following = rows[position + 1]
+        between = following.address - item.address - len(item.data)
+        return positions[line][1] - at - between
+    return len(item.data)
+
+
+def _decodes_alike(
+    co: CodeObject, found: dict[int, tuple[Instruction, bytes]], llvm: Llvm, what: Declared
+) -> set[int]:
+    """The addresses whose new encoding the disassembler prints as the text that made it."""
+    import tempfile
+    from pathlib import Path
+
+    distinct: dict[tuple[str, bytes], int] = {}
+    for item, made in found.values():
+        distinct.setdefault((item.text, made), len(distinct))
+    code, starts = b"", []
+    for _, made in distinct:
+        starts.append(len(code))
+        code += made + b"\0" * (-len(made) % 4)
+    if not code:
+        return set()
+    with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
+        path = Path(folder, "probe.co")
+        path.write_bytes(probe(co.target, co.elf.header.abi_version, code, starts))
+        dump = objdump(llvm, [path], ",".join(features(co)))
+    lines = {address: (size, text) for address, size, text in parse_dump(dump.text)}
+    good = set()
+    for (text, made), start in zip(distinct, starts, strict=True):
+        size, printed = lines.get(start, (0, ""))
+        printed = re.sub(r"\s*/\*.*?\*/", "", printed)
+        if size == len(made) and _same_text(printed, text):
+            good.add((text, made))
+    return {a for a, (item, made) in found.items() if (item.text, made) in good}
+
+
+def _same_text(printed: str, text: str) -> bool:
+    if printed == text:
+        return True
+    # The operand of a branch is a label in the text and a number in print.
+    return printed.split(" ")[0] == text.split(" ")[0] and printed.startswith(("s_cbranch", "s_branch"))
+
+
+def _learn_symbols(co: CodeObject, listing: Listing, elf: Elf, known: Knowledge) -> bool:
+    """Compare the symbols; one whose name did not survive gets a stand-in."""
+    bases = {s.index: s.addr for s in co.sections}
+    names = {s.index: s.name for s in co.sections}
+    made: dict[str, list[tuple[object, ...]]] = {}
+    for symbol in elf.symbols[1:]:
+        if symbol.type in (STT_FILE, STT_SECTION):
+            continue
+        section = elf.sections[symbol.shndx].name if symbol.shndx < len(elf.sections) else "*ABS*"
+        made.setdefault(symbol.name, []).append(
+            (section, symbol.value, symbol.size, symbol.bind, symbol.type, symbol.visibility)
+        )
+    learned = False
+    for symbol in co.symbols:
+        if symbol.index not in listing.symbol_names:
+            continue
+        wanted = (
+            names.get(symbol.shndx, "*ABS*"),
+            symbol.value - bases.get(symbol.shndx, 0),
+            symbol.size,
+            symbol.bind,
+            symbol.type,
+            symbol.visibility,
+        )
+        if wanted in made.get(symbol.name, ()):
+            continue
+        if symbol.name not in made and symbol.index not in known.stand_ins:
+            known.stand_ins.add(symbol.index)
+            learned = True
+            continue
+        raise CoasmError(
+            f"{co.name}: symbol {display(symbol.name)!r} cannot be reproduced: "
+            f"wanted {wanted}, assembled {made.get(symbol.name)}"
+        )
+    return learned
+
+
+_GETPC = re.compile(r"s_get_?pc_(?:b64|i64)")
+
+
+def _remarks(co: CodeObject, code: dict[int, list[Item]]) -> tuple[dict[int, str], tuple[str, ...]]:
+    """Comments by address, and warnings for the head of the file."""
+    remarks: dict[int, str] = {}
+    warnings = []
+    for index, items in code.items():
+        section = co.sections[index]
+        for item in items:
+            if not isinstance(item, Instruction):
+                continue
+            if item.notes:
+                remarks[item.address] = display(", ".join(item.notes))
+            if item.text.startswith("s_get") and _GETPC.match(item.text):
+                warnings.append(f"{item.text} at {section.name}+{item.address - section.addr:#x}")
+    return remarks, tuple(warnings)

@@ -1,0 +1,714 @@
+"""A code object as assembler text: which lines stand for what.
+
+:func:`render` writes the text from a :class:`~coasm.codeobject.CodeObject`, its decoded code and the
+:class:`Knowledge` that :mod:`coasm.asm.exact` has gathered about what LLVM makes of it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from coasm.asm.decode import Instruction, Item, Raw, branch_target
+from coasm.asm.names import display, is_plain, spell, stand_in_line
+from coasm.codeobject import CodeObject, Kernel, Section, Symbol
+from coasm.codeobject.elf import (
+    SHF_EXECINSTR,
+    SHN_ABS,
+    SHN_LORESERVE,
+    SHN_UNDEF,
+    SHT_DYNAMIC,
+    SHT_DYNSYM,
+    SHT_GNU_HASH,
+    SHT_HASH,
+    SHT_NOBITS,
+    SHT_NOTE,
+    SHT_NULL,
+    SHT_PROGBITS,
+    SHT_REL,
+    SHT_RELA,
+    SHT_STRTAB,
+    SHT_SYMTAB,
+    STB_GLOBAL,
+    STB_LOCAL,
+    STB_WEAK,
+    STT_FILE,
+    STT_FUNC,
+    STT_NOTYPE,
+    STT_OBJECT,
+    STT_SECTION,
+    STV_DEFAULT,
+    STV_HIDDEN,
+    STV_INTERNAL,
+    STV_PROTECTED,
+)
+from coasm.codeobject.model import DESCRIPTOR_SIZE
+from coasm.errors import UnsupportedError
+
+__all__ = ["Knowledge", "Listing", "carried_sections", "is_linker_made", "pin_comment", "render"]
+
+#: Sections that the linker writes by itself.
+_LINKER_TYPES = frozenset(
+    (SHT_NULL, SHT_DYNSYM, SHT_GNU_HASH, SHT_HASH, SHT_DYNAMIC, SHT_STRTAB, SHT_SYMTAB)
+)
+_LINKER_NAMES = frozenset((".relro_padding", ".comment"))
+
+_FLAGS = ((0x1, "w"), (0x2, "a"), (0x4, "x"), (0x10, "M"), (0x20, "S"))
+_VISIBILITY = {STV_HIDDEN: ".hidden", STV_PROTECTED: ".protected", STV_INTERNAL: ".internal"}
+_TYPES = {STT_NOTYPE: "notype", STT_OBJECT: "object", STT_FUNC: "function"}
+_BINDINGS = {STB_GLOBAL: ".globl", STB_WEAK: ".weak"}
+
+#: Zero bytes in a row from which on they are written as one ``.zero``.
+ZERO_RUN = 16
+#: Kernels start at multiples of this (LLVM AMDGPU usage, "Kernel Descriptor": 256-byte alignment).
+_KERNEL_ALIGN = 256
+_COLUMN = 72
+
+
+@dataclass
+class Knowledge:
+    """What assembling has shown so far about one object; keys are addresses but where said."""
+
+    pins: dict[int, bytes] = field(default_factory=dict)  # what LLVM makes of the text instead
+    spellings: dict[int, str] = field(default_factory=dict)  # text that LLVM takes instead
+    raw: dict[int, str] = field(default_factory=dict)  # instructions that stay data, and why
+    local_targets: set[int] = field(default_factory=set)  # branches that need a ``.L`` label
+    numeric_targets: set[int] = field(default_factory=set)  # branches whose target stays a number
+    stand_ins: set[int] = field(default_factory=set)  # symbol indices
+    data_descriptors: dict[str, str] = field(default_factory=dict)  # descriptor symbol → reason
+    data_note: bool = False
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The text of a ``.s`` file, and which of its lines hold which instruction.
+
+    ``rows`` are (0-based line, section index, instruction as written) in address order; ``warnings``
+    are for the person who edits it.
+    """
+
+    text: str
+    rows: tuple[tuple[int, int, Instruction], ...]
+    symbol_names: dict[int, str]
+    kernel_lines: dict[int, str]  # 0-based line → descriptor symbol
+    note_line: int | None
+    warnings: tuple[str, ...]
+    raw_count: int
+
+
+def pin_comment(original: bytes, llvm: bytes) -> str:
+    """The comment that keeps an encoding which LLVM writes otherwise (see docs)."""
+    return f"// pin {_words(original)} over {_words(llvm)}"
+
+
+def _words(data: bytes) -> str:
+    hexed = data.hex().upper()
+    return " ".join(
+        hexed[i + 6 : i + 8] + hexed[i + 4 : i + 6] + hexed[i + 2 : i + 4] + hexed[i : i + 2]
+        for i in range(0, len(hexed), 8)
+    )
+
+
+def is_linker_made(section: Section) -> bool:
+    """Whether the linker writes this section by itself."""
+    return section.type in _LINKER_TYPES or section.name in _LINKER_NAMES
+
+
+def carried_sections(co: CodeObject) -> list[Section]:
+    """The sections that a listing writes: loaded ones by address, then the others as they are.
+
+    Raises:
+        UnsupportedError: one that no listing can say exactly.
+    """
+    found = []
+    for section in co.sections:
+        if is_linker_made(section):
+            continue
+        where = f"{co.name}: section {display(section.name)!r}"
+        if section.type in (SHT_REL, SHT_RELA):
+            if section.size:
+                raise UnsupportedError(f"{where}: relocations in a linked object are not handled")
+            continue
+        if section.type not in (SHT_PROGBITS, SHT_NOBITS, SHT_NOTE):
+            raise UnsupportedError(f"{where}: section type {section.type:#x} is not handled")
+        if section.flags & ~sum(bit for bit, _ in _FLAGS):
+            raise UnsupportedError(f"{where}: section flags {section.flags:#x} are not handled")
+        if section.align & (section.align - 1):
+            raise UnsupportedError(f"{where}: alignment {section.align} is no power of two")
+        if section.flags & SHF_EXECINSTR and not section.code:
+            raise UnsupportedError(f"{where}: executable, but not loaded bytes")
+        if not section.name or any(not (c.isalnum() and c.isascii()) and c not in "._$-+" for c in section.name):
+            raise UnsupportedError(f"{where}: LLVM cannot spell its name")
+        found.append(section)
+    loaded = sorted((s for s in found if s.alloc), key=lambda s: (s.addr, s.index))
+    return [*(s for s in loaded if s.code), *(s for s in loaded if not s.code)] + [
+        s for s in found if not s.alloc
+    ]
+
+
+def render(
+    co: CodeObject,
+    code: dict[int, list[Item]],
+    known: Knowledge,
+    *,
+    head: list[str],
+    yaml: str | None,
+    directives: dict[str, tuple[str, ...] | None],
+    remarks: dict[int, str],
+) -> Listing:
+    """Write the listing of *co*. *directives* are by descriptor symbol, *remarks* by address."""
+    return _Writer(co, code, known, yaml, directives, remarks).write(head)
+
+
+class _Writer:
+    def __init__(
+        self,
+        co: CodeObject,
+        code: dict[int, list[Item]],
+        known: Knowledge,
+        yaml: str | None,
+        directives: dict[str, tuple[str, ...] | None],
+        remarks: dict[int, str],
+    ) -> None:
+        self.co = co
+        self.code = code
+        self.known = known
+        self.yaml = None if known.data_note else yaml
+        self.directives = directives
+        self.remarks = remarks
+        self.lines: list[str] = []
+        self.rows: list[tuple[int, int, Instruction]] = []
+        self.kernel_lines: dict[int, str] = {}
+        self.note_line: int | None = None
+        self.raw_count = 0
+        self.warnings: list[str] = []
+        self.sections = carried_sections(co)
+        self.names = self._name_symbols()
+        self.by_section: dict[int, dict[int, list[Symbol]]] = defaultdict(lambda: defaultdict(list))
+        for symbol in co.symbols:
+            if symbol.index in self.names:
+                self.by_section[symbol.shndx][symbol.value].append(symbol)
+        self.kernel_by_descriptor = {k.symbol: k for k in co.kernels}
+        self.entries = {k.entry for k in co.kernels}
+        self.targets = self._branch_targets()
+        self.ends: dict[int, dict[int, str]] = defaultdict(dict)  # section → address → label
+
+    # --- names -----------------------------------------------------------------------------
+
+    def _name_symbols(self) -> dict[int, str]:
+        """Symbol index → what it is called in the text; without those that the linker makes."""
+        carried = {s.index for s in self.sections}
+        names: dict[int, str] = {}
+        taken: dict[str, int] = {}
+        for symbol in self.co.symbols:
+            where = f"{self.co.name}: symbol {display(symbol.name)!r}"
+            if symbol.type in (STT_FILE, STT_SECTION):
+                continue
+            if symbol.shndx == SHN_UNDEF:
+                raise UnsupportedError(f"{where}: undefined symbols are not handled")
+            if symbol.shndx >= SHN_LORESERVE and symbol.shndx != SHN_ABS:
+                raise UnsupportedError(f"{where}: section index {symbol.shndx:#x} is not handled")
+            if symbol.shndx != SHN_ABS and symbol.shndx not in carried:
+                continue
+            if symbol.bind not in (STB_LOCAL, STB_GLOBAL, STB_WEAK) or symbol.type not in _TYPES:
+                raise UnsupportedError(
+                    f"{where}: binding {symbol.bind} or type {symbol.type} is not handled"
+                )
+            if symbol.other & ~3:
+                raise UnsupportedError(f"{where}: st_other {symbol.other:#x} is not handled")
+            spelled = spell(symbol.name)
+            if spelled is None or symbol.name in taken or symbol.index in self.known.stand_ins:
+                names[symbol.index] = ""
+            else:
+                names[symbol.index] = spelled
+                taken[symbol.name] = symbol.index
+        number = 0
+        for index in [i for i, n in names.items() if not n]:
+            while f"coasm_symbol_{number}" in taken:
+                number += 1
+            names[index] = f"coasm_symbol_{number}"
+            number += 1
+        return names
+
+    def _branch_targets(self) -> dict[int, str]:
+        """The address of each branch target in the same section → the label branches use."""
+        found: dict[int, str] = {}
+        for index, items in self.code.items():
+            starts = {item.address for item in items}
+            section = self.co.sections[index]
+            starts.add(section.addr + section.size)
+            wanted = set()
+            for item in items:
+                if isinstance(item, Instruction) and item.address not in self.known.raw:
+                    target = branch_target(item)
+                    if target is not None and target in starts:
+                        wanted.add(target)
+            for target in wanted:
+                found[target] = f".L{target - section.addr:04x}_{index}" if len(self.code) > 1 else f".L{target - section.addr:04x}"
+        return found
+
+    def _target_label(self, instruction: Instruction, section: Section) -> str | None:
+        target = branch_target(instruction)
+        if target is None:
+            return None
+        low, high = section.addr, section.addr + section.size
+        if target not in self.targets or not low <= target <= high:
+            return None
+        if instruction.address not in self.known.local_targets:
+            for symbol in self.by_section[section.index].get(target, ()):
+                # A branch to a global symbol would be left to the linker, which refuses it.
+                name = self.names[symbol.index]
+                if symbol.bind == STB_LOCAL and is_plain(name):
+                    return name
+        self.used_targets.add(target)
+        return self.targets[target]
+
+    # --- the file --------------------------------------------------------------------------
+
+    def write(self, head: list[str]) -> Listing:
+        out = self.lines
+        out += head
+        out.append(f'\t.amdgcn_target "amdgcn-amd-amdhsa--{self.co.target}"')
+        out.append(f"\t.amdhsa_code_object_version {max(self.co.code_object_version, 4)}")
+        self._declarations()
+        for section in self.sections:
+            if section.type == SHT_NOTE and section.alloc:
+                continue
+            out.append("")
+            if section.code:
+                self._code_section(section)
+            else:
+                self._data_section(section)
+        self._notes()
+        out.append("")
+        return Listing(
+            "\n".join(out),
+            tuple(self.rows),
+            self.names,
+            self.kernel_lines,
+            self.note_line,
+            tuple(self.warnings),
+            self.raw_count,
+        )
+
+    def _declarations(self) -> None:
+        """Stand-ins, bindings in the order of the symbol table, and absolute symbols.
+
+        The linker's dynamic symbol table follows the order in which global symbols are first
+        named.
+        """
+        out = self.lines
+        by_index = {s.index: s for s in self.co.symbols}
+        for index, name in self.names.items():
+            if name != spell(by_index[index].name):
+                out.append(stand_in_line(name, by_index[index].name))
+        for index, name in self.names.items():
+            symbol = by_index[index]
+            if symbol.bind != STB_LOCAL:
+                out.append(f"\t{_BINDINGS[symbol.bind]}\t{name}")
+        for index, name in self.names.items():
+            symbol = by_index[index]
+            if symbol.shndx == SHN_ABS:
+                self._absolute(symbol, name)
+
+    def _absolute(self, symbol: Symbol, name: str) -> None:
+        self.lines.append(f"\t.set {name}, {symbol.value:#x}")
+        self._attributes(symbol, name)
+        if symbol.size:
+            self.lines.append(f"\t.size {name}, {symbol.size}")
+
+    def _section_line(self, section: Section) -> None:
+        flags = "".join(letter for bit, letter in sorted(_FLAGS, key=lambda f: "awxMS".index(f[1])) if section.flags & bit)
+        kind = {SHT_NOBITS: "@nobits", SHT_NOTE: "@note"}.get(section.type, "@progbits")
+        entsize = f",{section.entsize}" if section.flags & 0x10 else ""
+        if section.name == ".text" and flags == "ax":
+            self.lines.append("\t.text")
+        else:
+            self.lines.append(f'\t.section\t{section.name},"{flags}",{kind}{entsize}')
+
+    def _align(self, alignment: int) -> None:
+        if alignment > 1:
+            self.lines.append(f"\t.p2align\t{alignment.bit_length() - 1}")
+
+    def _attributes(self, symbol: Symbol, name: str, *, visibility: bool = True) -> None:
+        if symbol.type != STT_NOTYPE:
+            self.lines.append(f"\t.type\t{name},@{_TYPES[symbol.type]}")
+        if visibility and symbol.visibility != STV_DEFAULT:
+            self.lines.append(f"\t{_VISIBILITY[symbol.visibility]}\t{name}")
+
+    def _label(self, symbol: Symbol, section: Section) -> None:
+        name = self.names[symbol.index]
+        descriptor = self._descriptor_of(symbol)
+        self._attributes(symbol, name, visibility=descriptor is None)
+        if descriptor is not None and symbol.visibility != STV_DEFAULT:
+            # The directive block copies this symbol's visibility of that moment to NAME.kd, and
+            # makes a default one protected: see _descriptor.
+            if descriptor.visibility == symbol.visibility:
+                self.lines.append(f"\t{_VISIBILITY[symbol.visibility]}\t{name}")
+        self.lines.append(f"{name}:")
+        self._size(symbol, name, section)
+
+    def _size(self, symbol: Symbol, name: str, section: Section) -> None:
+        if not symbol.size:
+            return
+        end = symbol.value + symbol.size
+        if section.code and end in self.item_starts:
+            label = self.ends[section.index].setdefault(
+                end, f".Lend{end - section.addr:04x}" + (f"_{section.index}" if len(self.code) > 1 else "")
+            )
+            self.lines.append(f"\t.size\t{name}, {label}-{name}")
+        else:
+            self.lines.append(f"\t.size\t{name}, {symbol.size}")
+
+    def _descriptor_of(self, symbol: Symbol) -> Symbol | None:
+        """The descriptor symbol whose directive block will speak of the kernel *symbol*."""
+        kernel = self.kernel_by_descriptor.get(symbol.name + ".kd")
+        if kernel is None or not self._said_in_directives(kernel):
+            return None
+        return next((s for s in self.co.symbols if s.name == kernel.symbol), None)
+
+    def _said_in_directives(self, kernel: Kernel) -> bool:
+        if kernel.symbol in self.known.data_descriptors:
+            return False
+        return self._data_reason(kernel) is None
+
+    def _data_reason(self, kernel: Kernel) -> str | None:
+        """Why a descriptor cannot be a directive block; None where it can."""
+        if self.directives.get(kernel.symbol) is None:
+            return "no set of directives yields these bytes"
+        section = self.co.section_at(kernel.descriptor_address)
+        if section is None or section.name != ".rodata":
+            return "it is not in .rodata"
+        if (kernel.descriptor_address - section.addr) % DESCRIPTOR_SIZE or section.align % DESCRIPTOR_SIZE:
+            return "it is not aligned to 64 bytes"
+        symbols = {s.name: s for s in self.co.symbols if s.index in self.names}
+        code, descriptor = symbols.get(kernel.name), symbols.get(kernel.symbol)
+        if code is None or descriptor is None or kernel.symbol != kernel.name + ".kd":
+            return "it is not named after a kernel"
+        if code.value != kernel.entry or descriptor.value != kernel.descriptor_address:
+            return "its entry offset does not lead to its kernel"
+        if descriptor.type != STT_OBJECT or descriptor.size != DESCRIPTOR_SIZE:
+            return "its symbol is not an object of 64 bytes"
+        if code.bind != descriptor.bind:
+            return "its binding is not its kernel's"
+        if code.visibility == STV_DEFAULT:
+            return "its kernel's visibility is default"
+        for symbol in (code, descriptor):
+            if self.names[symbol.index] != spell(symbol.name):
+                return "its name cannot be spelled"
+        return None
+
+    # --- code ------------------------------------------------------------------------------
+
+    def _code_section(self, section: Section) -> None:
+        items = self.code[section.index]
+        self.item_starts = {i.address for i in items} | {section.addr + section.size}
+        self.used_targets: set[int] = set()
+        symbols = self.by_section[section.index]
+        self._section_line(section)
+        self._align(section.align)
+        first = len(self.lines)
+        starts = sorted(a for a in symbols)
+        # Sizes name the labels behind the code they span, so those are known before they are met.
+        for address in starts:
+            for symbol in symbols[address]:
+                if symbol.size and address + symbol.size in self.item_starts:
+                    self.ends[section.index].setdefault(
+                        address + symbol.size,
+                        f".Lend{address + symbol.size - section.addr:04x}"
+                        + (f"_{section.index}" if len(self.code) > 1 else ""),
+                    )
+        places: list[tuple[int, int]] = []  # (line, address): where labels may still be put
+        inside = [a for a in starts if a not in self.item_starts]
+        pending = list(reversed(inside))
+        for item in self._split(items, set(starts)):
+            places.append((len(self.lines), item.address))
+            self._labels_at(item.address, section)
+            while pending and item.address < pending[-1] < item.address + len(item.data):
+                self._inside_labels(pending.pop(), item.address, section)
+            if isinstance(item, Raw):
+                self._raw(item)
+            else:
+                self._instruction(item, section)
+        end = section.addr + section.size
+        places.append((len(self.lines), end))
+        self._labels_at(end, section)
+        for address in reversed(pending):
+            self._inside_labels(address, end, section)
+        self._insert_target_labels(places, first)
+
+    def _split(self, items: list[Item], labels: set[int]) -> list[Item]:
+        """Data runs cut at labels, and zero instructions in a row joined to data."""
+        labels = labels | set(self.targets) | self.entries
+        result: list[Item] = []
+        run: list[Instruction] = []
+
+        def flush() -> None:
+            if sum(len(i.data) for i in run) >= ZERO_RUN:
+                result.append(Raw(run[0].address, b"".join(i.data for i in run), "zeros"))
+            else:
+                result.extend(run)
+            run.clear()
+
+        for item in items:
+            if isinstance(item, Instruction):
+                if any(item.data):
+                    if run:
+                        flush()
+                    result.append(item)
+                    continue
+                if item.address in labels:
+                    flush()
+                run.append(item)
+                continue
+            flush()
+            low, end = item.address, item.address + len(item.data)
+            cuts = [low, *sorted(a for a in labels if low < a < end), end]
+            for a, b in zip(cuts, cuts[1:], strict=False):
+                result.append(Raw(a, item.data[a - low : b - low], item.reason))
+        flush()
+        return result
+
+    def _labels_at(self, address: int, section: Section) -> None:
+        end = self.ends[section.index].get(address)
+        if end is not None:
+            self.lines.append(f"{end}:")
+        symbols = self.by_section[section.index].get(address, ())
+        function = any(s.type == STT_FUNC for s in symbols) or address in self.entries
+        if symbols and self.lines[-1] and not self.lines[-1].startswith(("\t.p2align", "\t.text")):
+            self.lines.append("")
+        if function and address % _KERNEL_ALIGN == 0 and section.align % _KERNEL_ALIGN == 0 and address != section.addr:
+            self._align(_KERNEL_ALIGN)
+        for symbol in symbols:
+            self._label(symbol, section)
+
+    def _inside_labels(self, address: int, base: int, section: Section) -> None:
+        """Symbols that are not at the start of an item: defined by their distance from one."""
+        for symbol in self.by_section[section.index][address]:
+            name = self.names[symbol.index]
+            label = f".Lnear{symbol.index}"
+            self.lines.append(f"{label}:")
+            self._attributes(symbol, name)
+            self.lines.append(f"\t.set {name}, {label}{address - base:+d}")
+            if symbol.size:
+                self.lines.append(f"\t.size {name}, {symbol.size}")
+
+    def _insert_target_labels(self, places: list[tuple[int, int]], first: int) -> None:
+        """Put the labels that branches turned out to use before the lines of their addresses."""
+        if not self.used_targets:
+            return
+        fresh = self.lines[:first]
+        moved: dict[int, int] = {}
+        previous = first
+        for line, address in places:
+            for at in range(previous, line):
+                moved[at] = len(fresh)
+                fresh.append(self.lines[at])
+            previous = line
+            if address in self.used_targets:
+                fresh.append(f"{self.targets[address]}:")
+        for at in range(previous, len(self.lines)):
+            moved[at] = len(fresh)
+            fresh.append(self.lines[at])
+        self.lines[:] = fresh
+        self.rows = [(moved.get(line, line), index, item) for line, index, item in self.rows]
+
+    def _instruction(self, item: Instruction, section: Section) -> None:
+        known = self.known
+        address = item.address
+        if address in known.raw:
+            self._raw(Raw(address, item.data, f"{display(item.text)}: {known.raw[address]}"))
+            return
+        text = known.spellings.get(address) or item.text
+        target = branch_target(item)
+        comment = ""
+        if target is not None:
+            label = None if address in known.numeric_targets else self._target_label(item, section)
+            before, comma, last = text.rpartition(", ")
+            if not comma:
+                before, _, last = text.partition(" ")
+                before, comma = before, " "
+            if label is not None:
+                text = f"{before}{comma}{label}"
+            else:
+                value = int.from_bytes(item.data[:2], "little")
+                text = f"{before}{comma}{value}"
+                comment = f"// goes to {target - section.addr:+#x} of {section.name}"
+        if address in known.pins:
+            comment = pin_comment(item.data, known.pins[address]) + comment.replace("//", " ;")
+        if address in self.remarks:
+            comment = f"{comment} {self.remarks[address]}" if comment else f"// {self.remarks[address]}"
+        self.rows.append((len(self.lines), section.index, item._replace(text=text)))
+        self.lines.append(f"\t{text:<{_COLUMN}} {comment}" if comment else f"\t{text}")
+
+    def _raw(self, item: Raw) -> None:
+        if item.reason not in ("zeros", "data"):
+            self.raw_count += 1
+            self.lines.append(f"\t// data: {display(item.reason)}")
+        self._bytes(item.data)
+
+    def _bytes(self, data: bytes) -> None:
+        """Data directives for *data*: words, single bytes at the end, runs of zeros as one line."""
+        at, end = 0, len(data)
+        row: list[str] = []
+
+        def flush() -> None:
+            if row:
+                self.lines.append("\t.long " + ", ".join(row))
+                row.clear()
+
+        while at < end:
+            if data[at] == 0:
+                stop = at
+                while stop < end and data[stop] == 0:
+                    stop += 1
+                if stop - at >= ZERO_RUN:
+                    flush()
+                    stop -= 0 if stop == end else (stop - at) % 4
+                    self.lines.append(f"\t.zero {stop - at}")
+                    at = stop
+                    continue
+            if at + 4 <= end:
+                row.append(f"0x{int.from_bytes(data[at : at + 4], 'little'):08x}")
+                if len(row) == 8:
+                    flush()
+                at += 4
+                continue
+            flush()
+            self.lines.append("\t.byte " + ", ".join(f"0x{b:02x}" for b in data[at:]))
+            at = end
+        flush()
+
+    # --- data ------------------------------------------------------------------------------
+
+    def _data_section(self, section: Section) -> None:
+        symbols = self.by_section[section.index]
+        self.item_starts = set()
+        descriptors = {
+            k.descriptor_address: k
+            for k in self.co.kernels
+            if section.alloc
+            and section.addr <= k.descriptor_address
+            and k.descriptor_address + DESCRIPTOR_SIZE <= section.addr + section.size
+        }
+        self._section_line(section)
+        self._align(section.align)
+        end = section.addr + section.size
+        cuts = {section.addr, end} | {a for a in symbols if section.addr <= a <= end}
+        for address in descriptors:
+            cuts |= {address, address + DESCRIPTOR_SIZE}
+        ordered = sorted(cuts)
+        after = section.addr
+        for low, high in zip(ordered, [*ordered[1:], end], strict=True):
+            kernel = descriptors.get(low)
+            if kernel is not None and low >= after:
+                self._descriptor(kernel, symbols.get(low, []), section)
+                after = low + DESCRIPTOR_SIZE
+                continue
+            for symbol in symbols.get(low, ()):
+                self._label(symbol, section)
+            low = max(low, after)
+            if low < high:
+                if section.type == SHT_NOBITS:
+                    self.lines.append(f"\t.zero {high - low}")
+                else:
+                    self._bytes(section.data[low - section.addr : high - section.addr])
+        for address in sorted(a for a in symbols if not section.addr <= a <= end):
+            self._inside_labels(address, end, section)
+
+    def _descriptor(self, kernel: Kernel, symbols: list[Symbol], section: Section) -> None:
+        out = self.lines
+        reason = self.known.data_descriptors.get(kernel.symbol) or self._data_reason(kernel)
+        own = next((s for s in symbols if s.name == kernel.symbol), None)
+        for symbol in symbols:
+            if reason is not None or symbol is not own:
+                self._label(symbol, section)
+        if reason is None and own is not None:
+            name = spell(kernel.name)
+            lines = self.directives[kernel.symbol]
+            assert name is not None and lines is not None
+            self.kernel_lines[len(out)] = kernel.symbol
+            out.append(f"\t.amdhsa_kernel {name}")
+            out += [f"\t\t{line}" for line in lines]
+            out.append("\t.end_amdhsa_kernel")
+            code = next(s for s in self.co.symbols if s.name == kernel.name)
+            if code.visibility != own.visibility:
+                # The block left the descriptor default and made the kernel protected.
+                if code.visibility != STV_PROTECTED:
+                    out.append(f"\t{_VISIBILITY[code.visibility]}\t{self.names[code.index]}")
+                if own.visibility != STV_DEFAULT:
+                    out.append(f"\t{_VISIBILITY[own.visibility]}\t{self.names[own.index]}")
+            return
+        from coasm.descriptor import describe
+
+        out.append(f"\t// kernel descriptor as data: {reason}")
+        out += [f"\t//   {display(line)}" for line in describe(kernel.descriptor, self.co.target)]
+        data = kernel.descriptor
+        code_symbol = next(
+            (
+                s
+                for s in self.co.symbols
+                if s.index in self.names and s.value == kernel.entry and s.type == STT_FUNC
+            ),
+            None,
+        )
+        if code_symbol is None or own is None:
+            self._bytes(data)
+            return
+        self._bytes(data[:16])
+        out.append(f"\t.quad {self.names[code_symbol.index]}-{self.names[own.index]}")
+        self._bytes(data[24:])
+
+    # --- notes -----------------------------------------------------------------------------
+
+    def _notes(self) -> None:
+        for section in self.sections:
+            if section.type != SHT_NOTE or not section.alloc:
+                continue
+            notes = self.co.elf.notes_of(section)
+            metadata = self.co.metadata_note
+            plain = (
+                self.yaml is not None
+                and section.name == ".note"
+                and [(owner, typ) for owner, typ, _ in notes] == [(b"AMDGPU", 32)]
+                and section.data == note_bytes(metadata or b"")
+                and section.addr % 4 == 0
+                and not self.by_section[section.index]
+            )
+            self.lines.append("")
+            self.note_line = len(self.lines)
+            if plain:
+                assert self.yaml is not None
+                self.lines.append("\t.amdgpu_metadata")
+                self.lines += self.yaml.rstrip("\n").split("\n")
+                self.lines.append("\t.end_amdgpu_metadata")
+            else:
+                self.lines.append("\t// metadata as data: no YAML yields these bytes")
+                self._section_line(section)
+                self._align(section.align)
+                self._bytes(section.data)
+
+
+def note_bytes(metadata: bytes) -> bytes:
+    """The section that LLVM writes for a metadata document: one note, padded to four bytes."""
+    header = b"\x07\0\0\0" + len(metadata).to_bytes(4, "little") + b"\x20\0\0\0" + b"AMDGPU\0\0"
+    return header + metadata + b"\0" * (-len(metadata) % 4)
+
+
+def head_lines(co: CodeObject, digest: str, output: str, commands: tuple[str, str], warnings: tuple[str, ...]) -> list[str]:
+    """The comment at the top: what the listing came from and how it is assembled."""
+    name = display(os.path.basename(co.name))
+    lines = [
+        f"// {name}",
+        f"// sha256 {digest}",
+        f"// {co.target}, code object v{co.code_object_version}",
+        "//",
+        f"// {display(commands[0])}",
+        f"// {display(commands[1])}",
+        "//   (the second leaves LLVM's choice where a `pin` comment holds the original encoding)",
+    ]
+    if warnings:
+        lines += ["//", "// Editing before these breaks the distance that is baked into the code:"]
+        lines += [f"//   {display(w)}" for w in warnings]
+    return [*lines, ""]

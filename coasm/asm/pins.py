@@ -1,0 +1,98 @@
+"""Pinned encodings: text stays text, the original bits come back where they still fit.
+
+A line that ends in ``// pin ORIGINAL over LLVM`` says that the original object had the encoding
+ORIGINAL where LLVM writes LLVM for this text (both as 32-bit words). The original is restored only
+where LLVM writes exactly LLVM again, so an edited instruction loses its pin by itself.
+
+To learn where a line's instruction ended up, it gets a temporary label and the address of that
+label an entry in a section which the linker drops (``SHF_EXCLUDE``).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from coasm.codeobject.elf import SHT_RELA, Elf
+
+__all__ = ["Pin", "find_pins", "mark", "marked_positions"]
+
+_PIN = re.compile(r"// pin ((?:[0-9A-F]{8} ?)+)over ((?:[0-9A-F]{8} ?)+)(?=[^0-9A-F]|$)")
+_OPEN = re.compile(r"^\s*\.(?:macro|rept|irp|irpc)\b")
+_CLOSE = re.compile(r"^\s*\.(?:endm|endmacro|endr)\b")
+_SECTION = ".coasm.marks"
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A pin comment: its 0-based line and the two encodings."""
+
+    line: int
+    original: bytes
+    llvm: bytes
+
+
+def _bytes(words: str) -> bytes:
+    return b"".join(int(w, 16).to_bytes(4, "little") for w in words.split())
+
+
+def find_pins(lines: list[str]) -> list[Pin]:
+    """The pins of a listing. Those inside macros and repetitions are left out: an instruction that
+    stands for several cannot be followed to one place.
+    """
+    found = []
+    depth = 0
+    for index, line in enumerate(lines):
+        stripped = line.lstrip()
+        if stripped.startswith("."):
+            if _OPEN.match(line):
+                depth += 1
+            elif _CLOSE.match(line):
+                depth = max(depth - 1, 0)
+        if depth or "// pin " not in line:
+            continue
+        match = _PIN.search(line)
+        if match and stripped and not stripped.startswith(("//", "#", ";", "/*")):
+            found.append(Pin(index, _bytes(match[1]), _bytes(match[2])))
+    return found
+
+
+def mark(lines: list[str], wanted: Iterable[int]) -> str:
+    """The text with a label at each of the *wanted* lines, and the table of those labels."""
+    result = list(lines)
+    numbers = list(wanted)
+    if not numbers:
+        return "\n".join(result)
+    for line in numbers:
+        result[line] = f".Lcoasm_mark_{line}:{result[line]}"
+    guarded = any(line.lstrip().startswith(".if") or "/*" in line for line in lines)
+    result.append(f'\t.section {_SECTION},"e",@progbits')
+    for line in numbers:
+        if guarded:
+            result.append(f".ifdef .Lcoasm_mark_{line}")
+        result.append(f"\t.quad .Lcoasm_mark_{line}, {line}")
+        if guarded:
+            result.append(".endif")
+    result.append("")
+    return "\n".join(result)
+
+
+def marked_positions(elf: Elf) -> dict[int, tuple[int, int]]:
+    """Line → (section index, offset in it) of each label that :func:`mark` put there."""
+    table = next((s for s in elf.sections if s.name == _SECTION), None)
+    if table is None:
+        return {}
+    symbols = elf.symbols
+    found = {}
+    for section in elf.sections:
+        if section.type != SHT_RELA or section.info != table.index:
+            continue
+        for relocation in elf.relocations:
+            if relocation.section != section.index:
+                continue
+            symbol = symbols[relocation.symbol]
+            (line,) = struct.unpack_from("<Q", table.data, relocation.offset + 8)
+            found[line] = (symbol.shndx, symbol.value + relocation.addend)
+    return found

@@ -1,0 +1,184 @@
+"""Where LLVM's assembler and disassembler do not agree with each other or with AMD's assembler.
+
+Three tables, each row a fact that was found by going through LLVM there and back:
+
+* :data:`DONT_CARE`: encodings that LLVM's disassembler reads only with certain don't-care bits set,
+  which AMD's assembler leaves clear;
+* :data:`DROPPED`: bits that LLVM's assembler writes otherwise than AMD's although its disassembler
+  ignores them: a first guess that saves an assembler run, always checked;
+* :data:`RESPELLINGS`: text that the assembler refuses as the disassembler prints it, and the
+  spelling of the same instruction that it takes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from coasm.target import Processor
+
+__all__ = ["DONT_CARE", "DROPPED", "RESPELLINGS", "DontCare", "dont_care_rows", "dropped", "has_respellings", "respell"]
+
+
+def _gfx125(processor: Processor) -> bool:
+    return processor.version[:2] == (12, 5)
+
+
+def _gfx950(processor: Processor) -> bool:
+    return processor.version == (9, 5, 0)
+
+
+@dataclass(frozen=True)
+class DontCare:
+    """Encodings of *size* bytes with ``word & mask == value``, whose *bits* must be set.
+
+    All three are little-endian integers over the whole encoding.
+    """
+
+    what: str
+    targets: Callable[[Processor], bool]
+    size: int
+    mask: int
+    value: int
+    bits: int
+
+    def apply(self, data: bytes) -> bytes | None:
+        """*data* with the bits set; None where it is another encoding or has them all."""
+        word = int.from_bytes(data, "little")
+        if len(data) != self.size or word & self.mask != self.value or not self.bits & ~word:
+            return None
+        return (word | self.bits).to_bytes(self.size, "little")
+
+
+# The scaled WMMAs are two VOP3P encodings, the first of which (v_wmma_ld_scale…, opcodes 0x35 and
+# 0x3a) loads the scales; its third source is not used and LLVM wants it to name v0 (bit 58). The
+# FP4 form has no op_sel_hi and LLVM wants all three bits of it (14 and 59, 60 of the second).
+_LD_SCALE = 0x04000000_00000000
+_FP4_TAIL = 0x18000000_00004000
+
+DONT_CARE: tuple[DontCare, ...] = (
+    *(
+        DontCare(
+            f"v_wmma_scale{width}_f32_{shape}",
+            _gfx125,
+            16,
+            0xFFFF0000 << 64 | 0xFFFF0000,
+            tail << 64 | head,
+            tail_bits << 64 | _LD_SCALE,
+        )
+        for width, head in (("", 0xCC350000), ("16", 0xCC3A0000))
+        for shape, tail, tail_bits in (
+            ("16x16x128_f8f6f4", 0xCC330000, 0),
+            ("32x16x128_f4", 0xCC880000, _FP4_TAIL),
+        )
+    ),
+    DontCare("v_wmma_f32_32x16x128_f4", _gfx125, 8, 0xFFFF0000, 0xCC880000, _FP4_TAIL),
+    *(
+        DontCare(f"v_wmma_ld_scale{width}_paired_b{bits}", _gfx125, 8, 0xFFFF0000, head, _LD_SCALE)
+        for width, bits, head in (("", 32, 0xCC350000), ("16", 64, 0xCC3A0000))
+    ),
+    # VIMAGE with no address and no data: dim (bit 0), the A16-like bit 22 and rsrc's upper bits.
+    DontCare(
+        "tensor_load_to_lds / tensor_store_from_lds",
+        _gfx125,
+        12,
+        0xFFBF0000,
+        0xD0310000,
+        0x7C000000_00400001,
+    ),
+)
+
+
+@cache
+def dont_care_rows(processor: Processor) -> tuple[DontCare, ...]:
+    """The rows of :data:`DONT_CARE` for *processor*."""
+    return tuple(row for row in DONT_CARE if row.targets(processor))
+
+
+#: Mnemonic → (bits LLVM clears, bits LLVM sets), over the whole encoding.
+DROPPED: tuple[tuple[Callable[[Processor], bool], re.Pattern[str], int, int], ...] = (
+    # op_sel and op_sel_hi of the accumulator, src2.
+    (_gfx950, re.compile(r"v_mfma_scale_f32_"), 0x6000, 0),
+    # op_sel_hi[2] of the absent src2, set as for every VOP3P default; src2 itself reads 0.
+    (_gfx125, re.compile(r"v_pk_(?:mul|add)_f32$"), 0x04000000_00000000, 0x4000),
+    (_gfx125, re.compile(r"v_cvt_pk_bf16_f32$"), 0x04000000_00000000, 0),
+    (_gfx125, re.compile(r"v_nop$"), 0x1FF, 0),
+)
+
+
+def dropped(processor: Processor, mnemonic: str) -> tuple[int, int]:
+    """(bits to clear, bits to set) that lead from AMD's encoding to LLVM's, as far as known."""
+    for targets, pattern, clear, bits in DROPPED:
+        if targets(processor) and pattern.match(mnemonic):
+            return clear, bits
+    return 0, 0
+
+
+_PACKED = re.compile(r"(v_pk_(?:fma|mul|add)_f32) ([^ ,]+(?:, [^ ,]+)+)((?: \S+:\S+)*)$")
+_SCALAR = re.compile(r"-?\|?(?:s\[|s\d|ttmp|vcc)")
+
+
+# The bits of op_sel and op_sel_hi by source. Source: the VOP3P encoding in the ISA guides.
+_SELECT_BITS = {"op_sel": (1 << 11, 1 << 12, 1 << 13), "op_sel_hi": (1 << 59, 1 << 60, 1 << 14)}
+
+
+def _packed_scalar(match: re.Match[str]) -> tuple[str, int]:
+    """Packed f32 math on GFX12.5 reads only the low dword of a scalar source, for both halves.
+
+    LLVM's assembler therefore takes op_sel and op_sel_hi 0 alone for such a source, while its
+    disassembler prints what the bits say. Source: LLVM, SIInstrInfo.cpp,
+    isLegalGFX12PlusPackedMathFP32Operand ("the HW can only read the first SGPR and use it for both
+    the low and high operations").
+    """
+    sources = match[2].split(", ")[1:]
+    modifiers = dict(m.split(":", 1) for m in match[3].split())
+    selects = {
+        key: [int(bit) for bit in modifiers.get(key, f"[{','.join(default * len(sources))}]")[1:-1].split(",")]
+        for key, default in (("op_sel", "0"), ("op_sel_hi", "1"))
+    }
+    cleared = 0
+    for position, source in enumerate(sources):
+        if _SCALAR.match(source):
+            for key, bits in selects.items():
+                bits[position] = 0
+                cleared |= _SELECT_BITS[key][position]
+    for key, default in (("op_sel", 0), ("op_sel_hi", 1)):
+        if any(bit != default for bit in selects[key]):
+            modifiers[key] = f"[{','.join(map(str, selects[key]))}]"
+        else:
+            modifiers.pop(key, None)
+    order = ("op_sel", "op_sel_hi", "neg_lo", "neg_hi")
+    said = sorted(modifiers.items(), key=lambda m: order.index(m[0]) if m[0] in order else 9)
+    return " ".join([match[1], match[2], *(f"{key}:{value}" for key, value in said)]), cleared
+
+
+#: (targets, pattern of the text, its other spelling and the encoding's bits that it clears)
+RESPELLINGS: tuple[
+    tuple[
+        Callable[[Processor], bool],
+        re.Pattern[str],
+        Callable[[re.Match[str]], tuple[str, int]],
+    ],
+    ...,
+] = ((_gfx125, _PACKED, _packed_scalar),)
+
+
+def has_respellings(processor: Processor) -> bool:
+    """Whether any row of :data:`RESPELLINGS` is for *processor*."""
+    return any(targets(processor) for targets, _, _ in RESPELLINGS)
+
+
+def respell(processor: Processor, text: str) -> tuple[str, int] | None:
+    """Another spelling of an instruction that the assembler refuses as it is printed.
+
+    With it the bits of the encoding that the other spelling clears; None where none is known.
+    """
+    for targets, pattern, rewrite in RESPELLINGS:
+        match = pattern.match(text) if targets(processor) else None
+        if match:
+            changed = rewrite(match)
+            if changed[0] != text:
+                return changed
+    return None

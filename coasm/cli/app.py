@@ -1,0 +1,87 @@
+"""Puts the commands together.
+
+A command is a row in :data:`COMMANDS` and a module ``coasm.cli.<name>`` that holds a function
+``<name>``: its parameters are the command line (typer), its docstring the help, its result the exit
+status (None is 0). Only the module of the command that runs is imported.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from importlib import import_module
+
+from coasm.errors import CoasmError
+
+__all__ = ["COMMANDS", "run"]
+
+#: Every command with the line that ``coasm --help`` shows for it.
+COMMANDS = {
+    "disasm": "Write a code object as editable assembly.",
+    "asm": "Assemble and link a listing into a code object.",
+    "verify": "Prove two code objects equal, or show what differs.",
+    "roundtrip": "Take code objects through disasm, asm and verify.",
+    "info": "Show what a code object holds and what its kernels use.",
+    "doctor": "Show which LLVM was found, and what it knows.",
+}
+
+_HELP = "AMD GPU code objects to editable assembly and back, byte for byte."
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Run the command line *arguments* (without the program's name); ends in ``SystemExit``.
+
+    Raises:
+        CoasmError: what the command raised, or the command does not exist.
+    """
+    word = arguments[0] if arguments and not arguments[0].startswith("-") else None
+    if word is not None and word not in COMMANDS:
+        raise CoasmError(_no_such_command(word))
+
+    import typer
+
+    # Plain help: typer's rich markup would import rich for it.
+    app = typer.Typer(
+        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help=_HELP,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+
+    @app.callback()
+    def options(
+        version: bool = typer.Option(False, "--version", help="Show the version and exit."),
+    ) -> None:
+        pass  # __main__ answers --version before anything is imported
+
+    for name, summary in COMMANDS.items():
+        function = _load(name) if name == word else _placeholder
+        app.command(name, short_help=summary)(function)
+    app(list(arguments), prog_name="coasm")
+
+
+def _load(name: str) -> Callable[..., None]:
+    """The function of a command, made to exit with the status that it returns."""
+    import typer
+
+    command = getattr(import_module(f"coasm.cli.{name}"), name)
+
+    @functools.wraps(command)
+    def exiting(*args: object, **kwargs: object) -> None:
+        raise typer.Exit(command(*args, **kwargs) or 0)
+
+    return exiting
+
+
+def _placeholder() -> None:
+    """Stands for a command that is listed but does not run."""
+
+
+def _no_such_command(word: str) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, COMMANDS, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(COMMANDS)}"
+    return f"no command {word!r}; {hint} (coasm --help)"

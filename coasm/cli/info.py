@@ -1,0 +1,247 @@
+"""``coasm info``: what a code object holds and what its kernels use."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from coasm.cli.options import JsonOption, LlvmOption
+from coasm.cli.terminal import printable
+from coasm.codeobject import CodeObject, load
+from coasm.errors import CoasmError
+from coasm.inspect import Instruction, KernelInfo, ObjectInfo, inspect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.table import Table
+
+__all__ = ["info"]
+
+
+def info(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The code object.")],
+    llvm: LlvmOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show what a code object holds: header, sections, and for each kernel its registers, LDS,
+    scratch, workgroup size, occupancy with what limits it, arguments, and instruction mix.
+
+    The instruction mix needs an LLVM that knows the target; everything else needs none.
+    """
+    co = load(file)
+    co.kernels  # noqa: B018  (a damaged object is refused before a tool is started)
+    instructions: Iterable[Instruction] | None = None
+    missing = None
+    try:
+        instructions = _disassembled(co, llvm)
+    except CoasmError as error:
+        if llvm is not None:
+            raise
+        missing = str(error)
+    found = inspect(co, instructions)
+    if json:
+        from dataclasses import asdict
+        from json import dumps
+
+        print(dumps(asdict(found), indent=2))
+    else:
+        _show(found, missing)
+
+
+def _disassembled(co: CodeObject, llvm: str | None) -> Iterable[Instruction]:
+    from coasm.asm.decode import disassemble
+    from coasm.llvm import find_llvm
+
+    tools = find_llvm(llvm, processor=co.target.name)
+    return disassemble(co, tools).instructions
+
+
+def _show(found: ObjectInfo, missing: str | None) -> None:
+    from rich.console import Console
+
+    terminal = sys.stdout.isatty()
+    console = Console(
+        width=None if terminal else 120, highlight=False, markup=False, emoji=False, soft_wrap=False
+    )
+    console.print(_pairs(_header(found)))
+    console.print()
+    console.print(_sections(found))
+    for kernel in found.kernels:
+        console.print()
+        console.print(f"Kernel {printable(kernel.name)}", style="bold")
+        console.print(_pairs(_uses(kernel)))
+        for table in (_occupancy(kernel), _arguments(kernel), _mix(kernel)):
+            if table is not None:
+                console.print()
+                console.print(table)
+    if missing is not None:
+        console.print(f"\nno instruction mix: {printable(missing)}")
+
+
+def _header(found: ObjectInfo) -> list[tuple[str, str]]:
+    version = found.metadata_version
+    return [
+        ("file", f"{found.name} ({found.size:,} bytes)"),
+        ("target", f"{found.target} (e_flags {found.e_flags:#x})"),
+        ("code object", f"v{found.code_object_version} (ABI version {found.abi_version})"),
+        ("metadata", ".".join(map(str, version)) if version else "version unknown"),
+        ("symbols", f"{found.symbols:,}, relocations {found.relocations:,}"),
+        ("kernels", f"{len(found.kernels):,}"),
+    ]
+
+
+def _uses(kernel: KernelInfo) -> list[tuple[str, str]]:
+    asked = kernel.resources
+    vgprs = f"{_number(kernel.vgprs)} ({asked.vgprs_allocated} allocated"
+    if kernel.agprs is not None:
+        vgprs += f"; AGPRs {kernel.agprs}"
+    if asked.accum_offset is not None:
+        vgprs += f"; AGPRs from register {asked.accum_offset} on"
+    sgprs = _number(kernel.sgprs)
+    if asked.sgprs is not None:
+        sgprs += f" ({asked.sgprs} in the descriptor, VCC and the like included)"
+    spills = (
+        f"SGPRs {_number(kernel.sgpr_spills)}, VGPRs {_number(kernel.vgpr_spills)}"
+        if (kernel.sgpr_spills, kernel.vgpr_spills) != (None, None)
+        else "not stated"
+    )
+    size = f"at most {_number(kernel.max_workgroup_size)} work-items"
+    if kernel.required_workgroup_size is not None:
+        size += f"; required {' x '.join(map(str, kernel.required_workgroup_size))}"
+    pairs = [
+        ("descriptor", f"{kernel.symbol}, code at {kernel.entry:#x}"),
+        ("VGPRs", vgprs + ")"),
+        ("SGPRs", sgprs),
+        ("spills", spills),
+        ("LDS", _bytes(kernel.lds) + (" and what the launch adds" if kernel.dynamic_lds else "")),
+        (
+            "scratch",
+            f"{_bytes(kernel.scratch)} per work-item"
+            + (" and a dynamic stack" if kernel.dynamic_stack else ""),
+        ),
+        (
+            "kernarg segment",
+            f"{_bytes(kernel.kernarg_size)}, aligned to {_number(kernel.kernarg_align)}",
+        ),
+        ("workgroup", size),
+        ("wave size", str(kernel.wave_size)),
+    ]
+    if kernel.language is not None:
+        pairs.append(("language", kernel.language))
+    found = kernel.occupancy
+    if found is None:
+        pairs.append(("occupancy", "unknown: the metadata gives no workgroup size"))
+    elif not found.workgroups:
+        pairs.append(
+            ("occupancy", f"none: a workgroup exceeds the {' and '.join(found.limited_by)}")
+        )
+    else:
+        pairs.append(
+            (
+                "occupancy",
+                f"{found.waves_per_simd} of {found.max_waves_per_simd} waves per SIMD, "
+                f"{found.workgroups} workgroups of {found.workgroup_waves} waves per {found.unit}; "
+                f"limited by {' and '.join(found.limited_by)}",
+            )
+        )
+    return pairs
+
+
+def _occupancy(kernel: KernelInfo) -> Table | None:
+    found = kernel.occupancy
+    if found is None:
+        return None
+    return _table(
+        ("limit", "waves/SIMD>", f"workgroups/{found.unit}>", "because"),
+        [
+            (
+                ("* " if limit.cause in found.limited_by else "  ") + limit.cause,
+                str(limit.waves_per_simd),
+                str(limit.workgroups),
+                limit.detail,
+            )
+            for limit in found.limits
+        ],
+    )
+
+
+def _arguments(kernel: KernelInfo) -> Table | None:
+    if not kernel.arguments:
+        return None
+    return _table(
+        ("argument", "offset>", "size>", "kind", "type", "address space", "access"),
+        [
+            (
+                a.name or "",
+                _number(a.offset),
+                _number(a.size),
+                a.kind or "?",
+                a.type or "",
+                a.address_space or "",
+                " ".join(filter(None, (a.access, *a.qualifiers))),
+            )
+            for a in kernel.arguments
+        ],
+    )
+
+
+def _mix(kernel: KernelInfo) -> Table | None:
+    counts = kernel.instructions
+    if counts is None:
+        return None
+    total = sum(counts.values())
+    rows = [(name, f"{count:,}", f"{count / total:.1%}") for name, count in counts.items() if count]
+    return _table(("instructions", "count>", "share>"), [*rows, ("all", f"{total:,}", "")])
+
+
+def _sections(found: ObjectInfo) -> Table:
+    return _table(
+        ("section", "type", "flags", "address>", "size>"),
+        [
+            (s.name, s.type, s.flags, f"{s.address:#x}" if s.address else "", f"{s.size:,}")
+            for s in found.sections
+        ],
+    )
+
+
+def _pairs(pairs: Sequence[tuple[str, str]]) -> Table:
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, value in pairs:
+        table.add_row(label, _text(value))
+    return table
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """A table; a column whose name ends in ``>`` is set flush right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in columns:
+        justify = "right" if column.endswith(">") else "left"
+        table.add_column(column.rstrip(">"), justify=justify, overflow="fold")
+    for row in rows:
+        table.add_row(*map(_text, row))
+    return table
+
+
+def _text(value: str) -> object:
+    """Text that is shown as it is: no markup, no control characters."""
+    from rich.text import Text
+
+    return Text(printable(value))
+
+
+def _number(value: int | None) -> str:
+    return "unknown" if value is None else f"{value:,}"
+
+
+def _bytes(value: int | None) -> str:
+    return "unknown" if value is None else f"{value:,} bytes"

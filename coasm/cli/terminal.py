@@ -1,0 +1,30 @@
+"""Text that came out of an input file, made safe to show on a terminal."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["printable"]
+
+# C0 and C1 controls (escape sequences start with them), what reorders or hides text (bidirectional
+# marks, zero-width characters, line and paragraph separators), and bytes that are no UTF-8.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def printable(text: str, *, multiline: bool = False) -> str:
+    r"""*text* with every character that a terminal might obey written as an escape (``\x1b``).
+
+    Line feed and tab are kept with *multiline*, escaped without it. A byte that was no UTF-8 (a
+    surrogate, as ``surrogateescape`` makes it) is shown as that byte.
+    """
+    text = _UNSAFE.sub(_escape, text)
+    return text if multiline else text.replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if 0xDC80 <= code <= 0xDCFF:
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -1,0 +1,171 @@
+"""Runs the LLVM tools: the disassembler, the assembler, the linker. Starts every process of coasm.
+
+No input reaches a shell, and every file name that a tool sees is made here. ``llvm-mc`` assembles
+where it is there (it starts faster), ``clang -x assembler`` elsewhere: both are the same assembler.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from coasm.errors import AssemblyError, ToolError
+from coasm.llvm.find import Llvm
+from coasm.target import TargetID
+
+__all__ = ["Assembled", "Diagnostic", "Dump", "assemble", "clang_command", "link", "objdump", "version_of"]
+
+TRIPLE = "amdgcn-amd-amdhsa"
+
+#: Seconds after which a tool is given up: far above what the largest real object takes.
+TIMEOUT = 300
+
+_DIAGNOSTIC = re.compile(r"^(?:[^:\n]*?):(\d+):(\d+): (error|warning): (.*)$", re.M)
+
+
+@dataclass(frozen=True)
+class Dump:
+    """What one disassembler run printed, and whether it came to its end."""
+
+    text: str
+    complete: bool
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One message of the assembler: 1-based line and column of its input."""
+
+    line: int
+    column: int
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """An assembler run: the relocatable object, or None, and the messages as printed."""
+
+    data: bytes | None
+    messages: str
+
+    @property
+    def diagnostics(self) -> list[Diagnostic]:
+        return [
+            Diagnostic(int(m[1]), int(m[2]), m[3], m[4]) for m in _DIAGNOSTIC.finditer(self.messages)
+        ]
+
+
+def run(command: Sequence[str | os.PathLike[str]], **options: object) -> subprocess.CompletedProcess[bytes]:
+    """Run one tool to its end, its output captured.
+
+    Raises:
+        ToolError: it cannot be started, or does not end within :data:`TIMEOUT`.
+    """
+    try:
+        return subprocess.run(
+            [os.fspath(part) for part in command],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=TIMEOUT,
+            check=False,
+            **options,  # type: ignore[call-overload]
+        )
+    except subprocess.TimeoutExpired:
+        raise ToolError(f"{command[0]} did not end within {TIMEOUT} s") from None
+    except OSError as error:
+        raise ToolError(f"cannot run {command[0]}: {error.strerror or error}") from None
+
+
+def objdump(llvm: Llvm, paths: Sequence[str | os.PathLike[str]], mattr: str = "") -> Dump:
+    """Disassemble the code sections of *paths* (all of one target; see :mod:`coasm.asm.decode`).
+
+    ``llvm-objdump`` crashes on some byte patterns: ``complete`` is False then, and the text is
+    what came before.
+    """
+    command: list[str | os.PathLike[str]] = [llvm.objdump, *objdump_arguments(mattr), *paths]
+    done = run(command)
+    return Dump(done.stdout.decode("utf-8", "surrogateescape"), done.returncode == 0)
+
+
+def objdump_arguments(mattr: str = "") -> list[str]:
+    """The arguments of a disassembly before its files."""
+    arguments = ["-d", "-z"]
+    if mattr:
+        arguments.append(f"--mattr={mattr}")
+    return arguments
+
+
+def assemble(llvm: Llvm, source: bytes, target: TargetID, code_object_version: int, mattr: str = "") -> Assembled:
+    """Assemble *source* into a relocatable object. Messages name the input ``<stdin>``."""
+    with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
+        path, out = os.path.join(folder, "in.s"), os.path.join(folder, "out.o")
+        Path(path).write_bytes(source)
+        if llvm.mc is not None:
+            command: list[str | os.PathLike[str]] = [
+                llvm.mc,
+                f"-triple={TRIPLE}",
+                f"-mcpu={target.name}",
+                f"--amdhsa-code-object-version={code_object_version}",
+                "-filetype=obj",
+                *([f"-mattr={mattr}"] if mattr else []),
+                "-o",
+                out,
+                path,
+            ]
+        else:
+            command = [
+                llvm.clang,
+                "-c",
+                "-x",
+                "assembler",
+                *_clang_target(target, code_object_version, mattr),
+                "-o",
+                out,
+                path,
+            ]
+        done = run(command)
+        messages = done.stderr.decode("utf-8", "surrogateescape").replace(path, "<stdin>")
+        if done.returncode < 0:
+            name = signal.Signals(-done.returncode).name
+            raise AssemblyError(f"the assembler crashed ({name}); its input is refused")
+        if done.returncode != 0:
+            return Assembled(None, messages)
+        return Assembled(Path(out).read_bytes(), messages)
+
+
+def _clang_target(target: TargetID, code_object_version: int, mattr: str) -> list[str]:
+    flags = ["-target", TRIPLE, f"-mcpu={target.name}", f"-mcode-object-version={code_object_version}"]
+    if "+wavefrontsize64" in mattr:
+        flags.append("-mwavefrontsize64")
+    return flags
+
+
+def clang_command(source: str, output: str, target: TargetID, code_object_version: int, mattr: str = "") -> str:
+    """The command line that a person types to assemble and link a listing with plain clang."""
+    flags = " ".join(_clang_target(target, code_object_version, mattr))
+    return f"clang -x assembler {flags} {source} -o {output}"
+
+
+def link(llvm: Llvm, objects: Sequence[bytes], extra: Sequence[str] = ()) -> bytes:
+    """Link relocatable objects into a code object, as clang's driver does for this target.
+
+    Raises:
+        AssemblyError: the linker refused them; the text holds its messages.
+    """
+    with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
+        paths = []
+        for index, data in enumerate(objects):
+            paths.append(os.path.join(folder, f"in{index}.o"))
+            Path(paths[-1]).write_bytes(data)
+        out = os.path.join(folder, "out.co")
+        done = run([llvm.lld, "--no-undefined", "-shared", *extra, *paths, "-o", out])
+        if done.returncode != 0 or not os.path.exists(out):
+            text = done.stderr.decode("utf-8", "replace").replace(folder + os.sep, "")
+            raise AssemblyError(f"the linker refused the object:\n{text.rstrip()}")
+        return Path(out).read_bytes()

@@ -1,0 +1,129 @@
+"""Which metadata documents LLVM's assembler takes.
+
+Source: ``llvm/lib/BinaryFormat/AMDGPUMetadataVerifier.cpp``, which the assembler applies to
+``.amdgpu_metadata`` (LLVM 22), and LLVM, *User Guide for AMDGPU Backend*, "Code Object Metadata".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Union
+
+__all__ = ["accepted"]
+
+
+@dataclass(frozen=True)
+class _Array:
+    item: Rule
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class _Map:
+    required: Mapping[str, Rule]
+    optional: Mapping[str, Rule]
+
+
+# A type (bool is no int), one string of a set, or what a container holds.
+Rule = Union[type, "frozenset[str]", _Array, _Map]
+
+_VALUE_KINDS = frozenset(
+    ("by_value", "global_buffer", "dynamic_shared_pointer", "sampler", "image", "pipe", "queue")
+) | frozenset(
+    "hidden_" + name
+    for name in (
+        *(f"{what}_{axis}" for what in ("block_count", "group_size") for axis in "xyz"),
+        *(f"{what}_{axis}" for what in ("remainder", "global_offset") for axis in "xyz"),
+        *("grid_dims", "none", "printf_buffer", "hostcall_buffer", "heap_v1", "default_queue"),
+        *("completion_action", "multigrid_sync_arg", "dynamic_lds_size"),
+        *("private_base", "shared_base", "queue_ptr"),
+    )
+)
+_ADDRESS_SPACES = frozenset(("private", "global", "constant", "local", "generic", "region"))
+_ACCESSES = frozenset(("read_only", "write_only", "read_write"))
+_LANGUAGES = frozenset(("OpenCL C", "OpenCL C++", "HCC", "HIP", "OpenMP", "Assembler"))
+
+_ARGUMENT = _Map(
+    required={".size": int, ".offset": int, ".value_kind": _VALUE_KINDS},
+    optional={
+        ".name": str,
+        ".type_name": str,
+        ".pointee_align": int,
+        ".address_space": _ADDRESS_SPACES,
+        ".access": _ACCESSES,
+        ".actual_access": _ACCESSES,
+        ".is_const": bool,
+        ".is_restrict": bool,
+        ".is_volatile": bool,
+        ".is_pipe": bool,
+    },
+)
+_KERNEL = _Map(
+    required={
+        ".name": str,
+        ".symbol": str,
+        ".kernarg_segment_size": int,
+        ".group_segment_fixed_size": int,
+        ".private_segment_fixed_size": int,
+        ".kernarg_segment_align": int,
+        ".wavefront_size": int,
+        ".sgpr_count": int,
+        ".vgpr_count": int,
+        ".max_flat_workgroup_size": int,
+    },
+    optional={
+        ".language": _LANGUAGES,
+        ".language_version": _Array(int, 2),
+        ".args": _Array(_ARGUMENT),
+        ".reqd_workgroup_size": _Array(int, 3),
+        ".workgroup_size_hint": _Array(int, 3),
+        ".vec_type_hint": str,
+        ".device_enqueue_symbol": str,
+        ".uses_dynamic_stack": bool,
+        ".workgroup_processor_mode": int,
+        ".sgpr_spill_count": int,
+        ".vgpr_spill_count": int,
+        ".uniform_work_group_size": int,
+        ".cluster_dims": _Array(int, 3),
+    },
+)
+_DOCUMENT = _Map(
+    required={"amdhsa.version": _Array(int, 2), "amdhsa.kernels": _Array(_KERNEL)},
+    optional={
+        "amdhsa.printf": _Array(str),
+        "amdhsa.globals": _Array(_Map({".name": str, ".size": int}, {})),
+    },
+)
+
+
+def accepted(document: Any) -> bool:
+    """Whether LLVM's verifier takes *document* as it is.
+
+    LLVM also takes a string where it wants a number or a boolean, and converts it; such a document
+    does not come out as it went in, so here it is refused. Unknown keys are free.
+    """
+    return _fits(document, _DOCUMENT)
+
+
+def _fits(value: Any, rule: Rule) -> bool:
+    if isinstance(rule, type):
+        return type(value) is rule
+    if isinstance(rule, frozenset):
+        return isinstance(value, str) and value in rule
+    if isinstance(rule, _Array):
+        return (
+            isinstance(value, list)
+            and rule.size in (None, len(value))
+            and all(_fits(item, rule.item) for item in value)
+        )
+    return (
+        isinstance(value, dict)
+        and all(key in value for key in rule.required)
+        and all(
+            _fits(value[key], wanted)
+            for rules in (rule.required, rule.optional)
+            for key, wanted in rules.items()
+            if key in value
+        )
+    )

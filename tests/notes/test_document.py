@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coasm.errors import FormatError
+from coasm.notes import Extension, decode, encode
+from coasm.notes import document as room
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=40)
+    | st.binary(max_size=40)
+)
+documents = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(), inner, max_size=5),
+    max_leaves=20,
+)
+
+
+@given(documents)
+def test_decodes_what_msgpack_packs(value: Any) -> None:
+    assert decode(msgpack.packb(value)) == value
+
+
+@given(documents)
+def test_msgpack_unpacks_what_is_encoded(value: Any) -> None:
+    encoded = encode(value)
+    assert decode(encoded) == msgpack.unpackb(encoded)
+
+
+@given(st.binary(max_size=60))
+def test_random_bytes_are_decoded_as_msgpack_does_or_refused(data: bytes) -> None:
+    try:
+        value = decode(data)
+    except FormatError:
+        return
+    theirs = (
+        msgpack.unpackb(
+            data,
+            strict_map_key=False,
+            unicode_errors="surrogateescape",
+            ext_hook=lambda kind, raw: Extension(kind, bytes(raw)),
+            timestamp=0,
+        )
+        if b"\xff" not in data
+        else None
+    )  # msgpack-python makes timestamps of extension type -1
+    if theirs is not None:
+        assert repr(value) == repr(theirs)
+
+
+@given(documents, st.data())
+def test_damage_is_refused_or_a_document(value: Any, data: st.DataObject) -> None:
+    note = bytearray(msgpack.packb(value))
+    for _ in range(data.draw(st.integers(1, 3))):
+        note[data.draw(st.integers(0, len(note) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        decode(bytes(note))
+    except FormatError as error:
+        assert str(error).startswith("metadata note: ")
+
+
+@given(st.binary())
+def test_strings_are_lossless(raw: bytes) -> None:
+    note = b"\xdb" + struct.pack(">I", len(raw)) + raw
+    assert decode(note).encode("utf-8", "surrogateescape") == raw
+
+
+def test_every_proper_prefix_is_truncated() -> None:
+    note = msgpack.packb({"a": [1, 300, -70000, "text" * 20, {"b": 1.5}, b"bin", None]})
+    for size in range(len(note)):
+        with pytest.raises(FormatError, match="truncated"):
+            decode(note[:size])
+
+
+# The tags, from the msgpack specification's "Formats" table.
+@pytest.mark.parametrize(
+    ("note", "value"),
+    [
+        (b"\x7f", 127),
+        (b"\xe0", -32),
+        (b"\xcc\xff", 255),
+        (b"\xcd\x01\x00", 256),
+        (b"\xce\x00\x01\x00\x00", 65536),
+        (b"\xcf" + b"\xff" * 8, 2**64 - 1),
+        (b"\xd0\x80", -128),
+        (b"\xd1\x80\x00", -(2**15)),
+        (b"\xd2\x80\x00\x00\x00", -(2**31)),
+        (b"\xd3\x80" + bytes(7), -(2**63)),
+        (b"\xca\x3f\xc0\x00\x00", 1.5),
+        (b"\xcb\x3f\xf8" + bytes(6), 1.5),
+        (b"\xc0", None),
+        (b"\xc2", False),
+        (b"\xc3", True),
+        (b"\xa1a", "a"),
+        (b"\xd9\x01a", "a"),
+        (b"\xda\x00\x01a", "a"),
+        (b"\xdb\x00\x00\x00\x01a", "a"),
+        (b"\xc4\x01a", b"a"),
+        (b"\xc5\x00\x01a", b"a"),
+        (b"\xc6\x00\x00\x00\x01a", b"a"),
+        (b"\xd4\xffa", Extension(-1, b"a")),
+        (b"\xd8\x05" + bytes(16), Extension(5, bytes(16))),
+        (b"\xc7\x03\x05abc", Extension(5, b"abc")),
+        (b"\xc8\x00\x03\x05abc", Extension(5, b"abc")),
+        (b"\xc9\x00\x00\x00\x03\x05abc", Extension(5, b"abc")),
+        (b"\x91\x01", [1]),
+        (b"\xdc\x00\x01\x01", [1]),
+        (b"\xdd\x00\x00\x00\x01\x01", [1]),
+        (b"\x81\x01\x02", {1: 2}),
+        (b"\xde\x00\x01\x01\x02", {1: 2}),
+        (b"\xdf\x00\x00\x00\x01\x01\x02", {1: 2}),
+    ],
+)
+def test_tags(note: bytes, value: Any) -> None:
+    decoded = decode(note)
+    assert decoded == value
+    assert type(decoded) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("note", "message"),
+    [
+        (b"", "truncated"),
+        (b"\x01\x02", "1 bytes after the document"),
+        (b"\xc1", "invalid tag 0xc1"),
+        (b"\x82\xa1a\x01\xa1a\x02", "a second time"),
+        (b"\x81\x90\x01", "as a key"),
+        (b"\x81\x80\x01", "as a key"),
+        (b"\xdd\xff\xff\xff\xff", "truncated"),
+        (b"\xdf\x7f\xff\xff\xff" + bytes(64), "truncated"),
+        (b"\xdb\xff\xff\xff\xff", "truncated"),
+        (b"\xc6\xff\xff\xff\xff", "truncated"),
+        (b"\xc9\xff\xff\xff\xff\x00", "truncated"),
+        (b"\x91" * 100_000 + b"\x01", "nested deeper"),
+        (b"\x81\x01" * 100_000 + b"\x01", "nested deeper"),
+    ],
+)
+def test_refused(note: bytes, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        decode(note)
+
+
+def test_the_number_of_values_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "MAX_ITEMS", 100)
+    assert len(decode(b"\xdc\x00\x63" + bytes(99))) == 99
+    with pytest.raises(FormatError, match="more than 100 values"):
+        decode(b"\xdc\x00\x64" + bytes(100))
+
+
+@pytest.mark.parametrize("value", [2**64, -(2**63) - 1, object(), (1,), {(): 1}])
+def test_what_has_no_encoding_is_refused(value: Any) -> None:
+    with pytest.raises(FormatError):
+        encode(value)
+
+
+def test_encode_refuses_endless_nesting() -> None:
+    value: list[Any] = []
+    value.append(value)
+    with pytest.raises(FormatError, match="nested deeper"):
+        encode(value)
