@@ -149,6 +149,7 @@ def decode(co: CodeObject, llvm: Llvm, dump: Dump | None = None) -> dict[int, li
         end = section.addr + section.size
         items: list[Item] | None = []
         position = section.addr
+        first = at
         while at < len(rows) and rows[at][0] < end:
             address, size, text = rows[at]
             at += 1
@@ -161,10 +162,31 @@ def decode(co: CodeObject, llvm: Llvm, dump: Dump | None = None) -> dict[int, li
             position += size
         while at < len(rows) and section.addr <= rows[at][0] < end:
             at += 1
-        if items is None or position != end:
-            items = _Careful(co, llvm, section, mattr).decode()
+        if items is None or position != end or _has_data(co, section):
+            printed = {address: (size, text) for address, size, text in rows[first:at]}
+            items = _Careful(co, llvm, section, mattr).decode(printed)
         found[section.index] = items
     return found
+
+
+def _data_runs(co: CodeObject, section: Section) -> list[tuple[int, int]]:
+    """The address ranges that symbols of type object claim, merged and in order."""
+    start, end = section.addr, section.addr + section.size
+    runs: list[tuple[int, int]] = []
+    for low, high in sorted(
+        (s.value, min(s.value + s.size, end))
+        for s in co.symbols
+        if s.type == STT_OBJECT and s.shndx == section.index and start <= s.value < end
+    ):
+        if runs and low <= runs[-1][1]:
+            runs[-1] = (runs[-1][0], max(high, runs[-1][1]))
+        elif high > low:
+            runs.append((low, high))
+    return runs
+
+
+def _has_data(co: CodeObject, section: Section) -> bool:
+    return any(s.type == STT_OBJECT and s.shndx == section.index for s in co.symbols)
 
 
 @dataclass
@@ -184,33 +206,23 @@ class _Careful:
     def __post_init__(self) -> None:
         self.patched = bytearray(self.section.data)
 
-    def decode(self) -> list[Item]:
+    def decode(self, printed: dict[int, tuple[int, str]]) -> list[Item]:
+        """The section's items. *printed* is what the plain disassembly gave for it, if it ran."""
+        items, again = self._walk(printed or self._dump())
         for _ in range(_ROUNDS):
-            items, again = self._walk(self._dump())
             if not again:
                 break
+            items, again = self._walk(self._dump())
+        if again:
+            end = self.section.addr + self.section.size
+            return [self._raw(self.section.addr, end, "its disassembly does not settle")]
         return items
-
-    def _data_runs(self) -> list[tuple[int, int]]:
-        """The address ranges that symbols of type object claim, merged and in order."""
-        start, end = self.section.addr, self.section.addr + self.section.size
-        runs: list[tuple[int, int]] = []
-        for low, high in sorted(
-            (s.value, min(s.value + s.size, end))
-            for s in self.co.symbols
-            if s.type == STT_OBJECT and s.shndx == self.section.index and start <= s.value < end
-        ):
-            if runs and low <= runs[-1][1]:
-                runs[-1] = (runs[-1][0], max(high, runs[-1][1]))
-            elif high > low:
-                runs.append((low, high))
-        return runs
 
     def _boundaries(self) -> list[int]:
         start, end = self.section.addr, self.section.addr + self.section.size
         found = {s.value for s in self.co.symbols if s.shndx == self.section.index}
         found |= {k.entry for k in self.co.kernels} | self.targets
-        for low, high in self._data_runs():
+        for low, high in _data_runs(self.co, self.section):
             found |= {low, high}
         return sorted({a for a in found - self.inside if start <= a < end} | {start})
 
@@ -263,7 +275,7 @@ class _Careful:
     def _walk(self, rows: dict[int, tuple[int, str]]) -> tuple[list[Item], bool]:
         start, end = self.section.addr, self.section.addr + self.section.size
         boundaries = self._boundaries()
-        data_runs = {low: high for low, high in self._data_runs()}
+        data_runs = {low: high for low, high in _data_runs(self.co, self.section)}
         items: list[Item] = []
         again = False
         at = start

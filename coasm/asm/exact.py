@@ -15,7 +15,7 @@ from coasm.asm.build import Built, Declared, assemble_listing, feature_list
 from coasm.asm.decode import Instruction, Item, branch_target, decode, features, parse_dump, probe
 from coasm.asm.listing import Knowledge, Listing, carried_sections, head_lines, render
 from coasm.asm.names import display
-from coasm.asm.quirks import dropped, has_respellings, respell
+from coasm.asm.quirks import dont_care_rows, dropped, has_respellings, respell
 from coasm.codeobject import CodeObject, Section
 from coasm.codeobject.elf import SHT_NOBITS, SHT_NOTE, STT_FILE, STT_SECTION, Elf
 from coasm.errors import AssemblyError, CoasmError
@@ -116,6 +116,7 @@ def _predict(co: CodeObject, code: dict[int, list[Item]], known: Knowledge) -> N
     processor = co.target.processor
     masks: dict[str, tuple[int, int]] = {}
     respelled = has_respellings(processor)
+    rows = dont_care_rows(processor)
     for items in code.values():
         for item in items:
             if not isinstance(item, Instruction):
@@ -131,6 +132,9 @@ def _predict(co: CodeObject, code: dict[int, list[Item]], known: Knowledge) -> N
             if spelling is not None:
                 known.spellings[item.address] = spelling[0]
                 clear, bits = clear | spelling[1], bits & ~spelling[1]
+            for row in rows:
+                if row.apply(item.data) is not None:
+                    bits |= row.bits
             if clear or bits:
                 word = int.from_bytes(item.data, "little")
                 changed = (word & ~clear) | bits

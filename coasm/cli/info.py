@@ -10,13 +10,14 @@ import typer
 from coasm.cli.options import JsonOption, LlvmOption
 from coasm.cli.terminal import printable
 from coasm.codeobject import CodeObject, load
-from coasm.errors import CoasmError
+from coasm.errors import ToolError, UnsupportedError
 from coasm.inspect import Instruction, KernelInfo, ObjectInfo, inspect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rich.table import Table
+    from rich.text import Text
 
 __all__ = ["info"]
 
@@ -32,21 +33,21 @@ def info(
     The instruction mix needs an LLVM that knows the target; everything else needs none.
     """
     co = load(file)
-    co.kernels  # noqa: B018  (a damaged object is refused before a tool is started)
-    instructions: Iterable[Instruction] | None = None
+    found = inspect(co)  # first: a damaged object is refused before a tool is started
     missing = None
     try:
-        instructions = _disassembled(co, llvm)
-    except CoasmError as error:
+        found = inspect(co, _disassembled(co, llvm))
+    except (ToolError, UnsupportedError) as error:
         if llvm is not None:
             raise
-        missing = str(error)
-    found = inspect(co, instructions)
+        missing = f"no instruction mix: {error}"
     if json:
         from dataclasses import asdict
         from json import dumps
 
         print(dumps(asdict(found), indent=2))
+        if missing is not None:
+            print(f"coasm: {printable(missing)}", file=sys.stderr)
     else:
         _show(found, missing)
 
@@ -78,7 +79,7 @@ def _show(found: ObjectInfo, missing: str | None) -> None:
                 console.print()
                 console.print(table)
     if missing is not None:
-        console.print(f"\nno instruction mix: {printable(missing)}")
+        console.print(f"\n{printable(missing)}")
 
 
 def _header(found: ObjectInfo) -> list[tuple[str, str]]:
@@ -87,7 +88,7 @@ def _header(found: ObjectInfo) -> list[tuple[str, str]]:
         ("file", f"{found.name} ({found.size:,} bytes)"),
         ("target", f"{found.target} (e_flags {found.e_flags:#x})"),
         ("code object", f"v{found.code_object_version} (ABI version {found.abi_version})"),
-        ("metadata", ".".join(map(str, version)) if version else "version unknown"),
+        ("metadata", f"version {'.'.join(map(str, version)) if version else 'unknown'}"),
         ("symbols", f"{found.symbols:,}, relocations {found.relocations:,}"),
         ("kernels", f"{len(found.kernels):,}"),
     ]
@@ -143,7 +144,8 @@ def _uses(kernel: KernelInfo) -> list[tuple[str, str]]:
             (
                 "occupancy",
                 f"{found.waves_per_simd} of {found.max_waves_per_simd} waves per SIMD, "
-                f"{found.workgroups} workgroups of {found.workgroup_waves} waves per {found.unit}; "
+                f"{_count(found.workgroups, 'workgroup')} of "
+                f"{_count(found.workgroup_waves, 'wave')} per {found.unit}; "
                 f"limited by {' and '.join(found.limited_by)}",
             )
         )
@@ -219,20 +221,25 @@ def _pairs(pairs: Sequence[tuple[str, str]]) -> Table:
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """A table; a column whose name ends in ``>`` is set flush right."""
+    """A table without its empty columns; one whose name ends in ``>`` is set flush right."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
+    rows = list(rows)
+    used = [at for at in range(len(columns)) if any(row[at] for row in rows)]
+    columns = [columns[at] for at in used]
+    rows = [[row[at] for at in used] for row in rows]
+
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in columns:
-        justify = "right" if column.endswith(">") else "left"
-        table.add_column(column.rstrip(">"), justify=justify, overflow="fold")
+        right = column.endswith(">")
+        table.add_column(column.rstrip(">"), justify="right" if right else "left", overflow="fold")
     for row in rows:
         table.add_row(*map(_text, row))
     return table
 
 
-def _text(value: str) -> object:
+def _text(value: str) -> Text:
     """Text that is shown as it is: no markup, no control characters."""
     from rich.text import Text
 
@@ -245,3 +252,7 @@ def _number(value: int | None) -> str:
 
 def _bytes(value: int | None) -> str:
     return "unknown" if value is None else f"{value:,} bytes"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

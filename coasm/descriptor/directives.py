@@ -106,7 +106,7 @@ def encode(lines: Iterable[str], target: TargetID, code_object_version: int) -> 
     values["user_sgpr_count"] = count = given.get(_USER_SGPR_COUNT, implied)
     if count < implied:
         raise AssemblyError(
-            f"{_USER_SGPR_COUNT} {count} is smaller than the {implied} implied by enabled user SGPRs"
+            f"{_USER_SGPR_COUNT} {count}: smaller than the {implied} implied by enabled user SGPRs"
         )
     if count >= 1 << (6 if proc.version >= (12, 5) else 5):
         raise AssemblyError(f"{count} user SGPRs: too many user SGPRs enabled")
@@ -281,8 +281,8 @@ def _sgpr_lines(descriptor: Descriptor, kernel: Mapping[str, Any]) -> Iterator[s
         extra = _extra_sgprs(target, vcc, flat)
         most = min((blocks + 1) * 8 - extra, family.addressable_sgprs)
         trials += [(most, vcc, flat), (family.addressable_sgprs - extra, vcc, flat)]
-    # With preloaded arguments LLVM 22 counts the user SGPRs at least, LLVM 19 does not: a count
-    # from there on means the same to both.
+    # With preloaded arguments LLVM 22 counts the user SGPRs at least (LLVM 19 does not): only a
+    # count from there on means the same to both.
     least = descriptor["user_sgpr_count"] if descriptor.get("kernarg_preload_length") else 0
     for count, vcc, flat in trials:
         if count < least:

@@ -399,6 +399,36 @@ def test_with_preloaded_arguments_the_count_covers_the_user_sgprs(judge):
         assert judge([lines], target) == [data]
 
 
+def test_fewer_sgprs_than_preloaded_arguments_take_cannot_be_said():
+    target = TargetID(PROCESSORS["gfx942"], "any", "any")
+    asked = {"next_free_sgpr": 0, "user_sgpr_kernarg_preload_length": 14}
+    fields = decode(encode(lines_of(base(target) | asked), target, 6), target).fields
+    data = pack({**fields, "granulated_wavefront_sgpr_count": 1}, target)
+    assert directives(data, target, code_object_version=6) is None
+    reason = obstacle(data, target, code_object_version=6)
+    assert "16 SGPRs cannot be asked for" in (reason or "")
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (50, 56),  # LLVM refuses: AGPRs from 56 on, and 50 rounds up to 52
+        (53, 53),
+        (56, 56),
+        (57, 56),  # another granule
+        (None, 56),
+        ("53", 56),
+    ],
+)
+def test_the_notes_vgpr_count_is_used_where_it_fits(judge, count, said):
+    target = TargetID(PROCESSORS["gfx942"], "any", "any")
+    (data,) = judge([lines_of(base(target) | {"next_free_vgpr": 56, "accum_offset": 56})], target)
+    lines = directives(data, target, code_object_version=6, kernel={".vgpr_count": count})
+    assert lines is not None
+    assert line("next_free_vgpr", said) in lines
+    assert judge([lines], target) == [data]
+
+
 # gfx942: 6 extra SGPRs, always (architected flat scratch); at most 102 can be asked for.
 @pytest.mark.parametrize(
     ("stored", "count", "said"),
