@@ -1,0 +1,115 @@
+"""coasm: AMD GPU code objects to editable assembly and back, byte for byte.
+
+Example::
+
+    import coasm
+
+    co = coasm.load("kernel.co")
+    listing = coasm.disassemble(co)          # listing.text assembles to the same bytes
+    edited = listing.text.replace("s_nop 0", "s_nop 1")
+    result = coasm.assemble(edited, like=co)  # result.data is the new code object
+    report = coasm.verify(co, coasm.load(result.data))
+    print(report.equivalent, report.checks["text"].verdict)
+
+Every function takes ``llvm=``, the directory of the LLVM tools; without it they are looked for as
+``coasm doctor`` shows. What a user can act on is raised as :class:`~coasm.errors.CoasmError`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from coasm.codeobject import CodeObject, Kernel, load
+from coasm.errors import CoasmError
+
+if TYPE_CHECKING:
+    from coasm.asm.assemble import Result
+    from coasm.asm.exact import Exact
+    from coasm.trips import RoundTrip
+    from coasm.verify import Report
+
+__all__ = [
+    "CoasmError",
+    "CodeObject",
+    "Kernel",
+    "assemble",
+    "disassemble",
+    "load",
+    "roundtrip",
+    "verify",
+]
+
+
+def disassemble(source: CodeObject | str | os.PathLike[str] | bytes, *, llvm: str | None = None) -> Exact:
+    """The listing of a code object, checked: its ``text`` assembles to the object's bytes.
+
+    Raises:
+        CoasmError: the object cannot be read, or holds what no listing can say.
+    """
+    from coasm.asm.exact import exact_listing
+    from coasm.llvm import find_llvm
+
+    co = _object(source)
+    return exact_listing(co, find_llvm(llvm, processor=co.target.name))
+
+
+def assemble(
+    text: str,
+    *,
+    like: CodeObject | str | os.PathLike[str] | bytes | None = None,
+    llvm: str | None = None,
+    name: str = "<listing>",
+) -> Result:
+    """Assemble and link a listing; ``data`` of the result is the code object.
+
+    With *like* what is not loaded is laid out as in that object.
+
+    Raises:
+        CoasmError: the assembler or the linker refused it; the text has their messages.
+    """
+    from coasm.asm import assemble as room
+    from coasm.asm.build import declared
+    from coasm.llvm import find_llvm
+
+    tools = find_llvm(llvm, processor=declared(text).target.name)
+    original = None if like is None else _object(like)
+    return room.assemble(text, tools, name=name, like_object=original)
+
+
+def verify(
+    original: CodeObject | str | os.PathLike[str] | bytes,
+    rebuilt: CodeObject | str | os.PathLike[str] | bytes,
+    *,
+    llvm: str | None = None,
+) -> Report:
+    """Compare two code objects: header, descriptors, text, metadata, loaded image, file.
+
+    LLVM is needed only where the code bytes differ.
+
+    Raises:
+        CoasmError: one of them cannot be read, or the code cannot be compared.
+    """
+    from coasm import verify as room
+    from coasm.llvm import find_llvm
+
+    first, second = _object(original), _object(rebuilt)
+    tools = find_llvm(llvm, processor=first.target.name)
+    return room.verify(first, second, tools)
+
+
+def roundtrip(source: CodeObject | str | os.PathLike[str] | bytes, *, llvm: str | None = None) -> RoundTrip:
+    """Take a code object through disassembly, assembly and comparison.
+
+    Raises:
+        CoasmError: it cannot be listed, assembled or compared.
+    """
+    from coasm.llvm import find_llvm
+    from coasm.trips import roundtrip as trip
+
+    co = _object(source)
+    return trip(co, find_llvm(llvm, processor=co.target.name))
+
+
+def _object(source: CodeObject | str | os.PathLike[str] | bytes) -> CodeObject:
+    return source if isinstance(source, CodeObject) else load(source)

@@ -84,7 +84,9 @@ class Occupancy:
     ``unit`` is what a workgroup runs on: ``CU``, or ``WGP`` (two CUs) in workgroup processor mode.
     ``workgroups`` fit on one unit at a time, of ``workgroup_size`` work-items or
     ``workgroup_waves`` waves each; that fills the busiest SIMD with ``waves_per_simd`` waves of the
-    hardware's ``max_waves_per_simd``. ``limited_by`` names the causes of the lowest limit.
+    hardware's ``max_waves_per_simd``. ``limited_by`` names the causes of the lowest limit. Where
+    the metadata requires no size, ``workgroup_size`` is the greatest it allows: ``workgroups`` is 0
+    where one of that size does not fit.
     """
 
     unit: str

@@ -86,7 +86,9 @@ def test_kernels_are_named_by_the_metadata(fixture_objects: list[tuple[str, Path
 
 
 def test_renamed_symbols_are_in_the_table(fixture_objects: list[tuple[str, Path]]) -> None:
-    names = [symbol.name for symbol in load(dict(fixture_objects)["hostile_names-gfx942-v5"]).symbols]
+    names = [
+        symbol.name for symbol in load(dict(fixture_objects)["hostile_names-gfx942-v5"]).symbols
+    ]
     assert 'x\n.incbin "/etc/pass"' in names
     assert "\x1b[2J\x1b[31mred!!" in names
     assert names.count("twice_this_one") == 2

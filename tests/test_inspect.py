@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -105,7 +106,10 @@ def test_occupancy_is_what_llc_states(llvm: Llvm, llc: str, tmp_path: Path, targ
     if proc.family.lds_bytes > 65536:
         kernels += [{"size": 256, "lds": 81920}, {"size": 1024, "lds": 163840}]
     if proc.family.sgpr_total and not proc.family.sgpr_init_bug:
-        kernels += [{"s": count} for count in (8, 40, 56, 64, 72, 102)]
+        # Above 80, LLVM's thresholds and its allocation granules disagree; ours are the granules.
+        kernels += [
+            {"s": count} for count in (8, 40, 56, 64, 72, 88 if proc.version < (8,) else 102)
+        ]
     if proc.family.accum_offset:
         kernels += [{"v": v, "a": a} for v, a in ((8, 8), (64, 64), (65, 1), (128, 100), (9, 256))]
     if len(proc.family.vgpr_files) > 1 and proc.version < (12, 5):
@@ -175,16 +179,15 @@ def plain(llvm: Llvm, tmp_path_factory: pytest.TempPathFactory) -> CodeObject:
 def test_lds_is_allocated_in_granules(plain: CodeObject) -> None:
     """CDNA3: 64 KiB in 512 byte units; CDNA4: 160 KiB in 1280 byte units (their ISA guides)."""
     for target, lds, expected in (
-        ("gfx942", 13000, 5),  # 13,312: five of them are 66,560, but for 64 KiB
-        ("gfx942", 13312, 4),
-        ("gfx950", 32768, 4),  # 33,280; five times 32,768 would be exactly 160 KiB
-        ("gfx950", 33280, 4),
+        ("gfx942", 13000, 4),  # allocated: 13,312; 65,536 // 13,000 would be 5
+        ("gfx942", 12800, 5),
+        ("gfx950", 32768, 4),  # allocated: 33,280; 163,840 // 32,768 would be 5
         ("gfx950", 32000, 5),
     ):
         asked = replace(resources(plain), lds=lds)
         limits = occupancy(processor(target), asked, 256).limits
         (found,) = [limit.workgroups for limit in limits if limit.cause == "LDS"]
-        assert found == (4 if (target, lds) == ("gfx942", 13000) else expected)
+        assert found == expected
 
 
 def test_what_does_not_fit_is_said(plain: CodeObject) -> None:
@@ -305,7 +308,8 @@ def test_instruction_mix(llvm: Llvm, tmp_path: Path, size: str) -> None:
         "image_bvh_intersect_ray",
         "VMEM store": "buffer_store_dword tbuffer_store_format_x global_store_b8 flat_store_dword "
         "scratch_store_b32 image_store tensor_store_from_lds global_store_async_from_lds_b8",
-        "VMEM atomic": "buffer_atomic_add global_atomic_pk_add_bf16 flat_atomic_swap image_atomic_or",
+        "VMEM atomic": "buffer_atomic_add global_atomic_pk_add_bf16 flat_atomic_swap "
+        "image_atomic_or",
         "LDS": "ds_read_b128 ds_write_b32 ds_bpermute_b32 ds_load_b64 lds_direct_load",
         "SMEM": "s_load_dwordx4 s_buffer_load_dword s_store_dword s_dcache_inv s_memtime "
         "s_scratch_load_dword s_prefetch_inst s_atomic_add",
@@ -326,8 +330,7 @@ def test_classes(kind: str, mnemonics: str) -> None:
 
 def info(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["python", "-m", "coasm", "info", *arguments],
-        executable=__import__("sys").executable,
+        [sys.executable, "-m", "coasm", "info", *arguments],
         capture_output=True,
         text=True,
         timeout=60,
@@ -390,5 +393,7 @@ def test_real_objects_agree_with_their_descriptors() -> None:
         assert (kernel.lds, kernel.scratch) == (asked.lds, asked.scratch)
         assert kernel.vgprs is not None
         assert asked.vgprs - asked.vgpr_granule < kernel.vgprs <= asked.vgprs
-        assert kernel.occupancy is not None and kernel.occupancy.workgroups >= 1, path.name
+        assert kernel.occupancy is not None
+        # Without a required size it is the greatest allowed, which need not fit.
+        assert kernel.occupancy.workgroups or kernel.required_workgroup_size is None, path.name
         assert kernel.arguments

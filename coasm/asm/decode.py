@@ -33,14 +33,15 @@ __all__ = ["Instruction", "Raw", "branch_target", "decode", "disassemble", "feat
 class Instruction(NamedTuple):
     """One instruction as the disassembler prints it, without its comments.
 
-    ``remark`` is the disassembler's own comment, if any; ``notes`` are its ``/*…*/`` marks, which
-    are no longer in ``text``.
+    ``registers`` are the operands with the VGPR numbers that they reach (GFX12.5: 8 bits of a
+    number are in the instruction, 2 in the state that ``s_set_vgpr_msb`` sets), or empty where
+    they are those of ``text``. It ends in ``(a guess)`` where the state is not known.
     """
 
     address: int
     data: bytes
     text: str
-    notes: tuple[str, ...] = ()
+    registers: str = ""
 
     @property
     def size(self) -> int:
@@ -70,7 +71,8 @@ _LINE = re.compile(
     r"^\t([^\n]*?)\s*// ([0-9A-F]{12,16}): ((?:[0-9A-F]{8} ?)+|(?:[0-9A-F]{2} ?)+)(?=$|[ <;])",
     re.M,
 )
-_NOTE = re.compile(r"\s*/\*(.*?)\*/")
+_MARK = re.compile(r"\s*/\*.*?\*/")
+_REGISTER_MARK = re.compile(r"[^\s,]+\s*/\*([av]\d+|[av]\[[\d:]+\])\*/")
 _DATA = (".long", ".word", ".byte", ".short")
 
 #: Branches whose target is ``address + 4 + 4 * simm16``, the field in the first word's low half.
@@ -125,9 +127,17 @@ def parse_dump(text: str) -> list[tuple[int, int, str]]:
 
 
 def _instruction(address: int, data: bytes, text: str) -> Instruction:
-    if "/*" in text:
-        return Instruction(address, data, _NOTE.sub("", text), tuple(_NOTE.findall(text)))
-    return Instruction(address, data, text)
+    if "/*" not in text:
+        return Instruction(address, data, text)
+    return Instruction(address, data, _MARK.sub("", text), real_registers(text))
+
+
+def real_registers(text: str) -> str:
+    """The operands of a printed instruction with its register marks in place of what they mark."""
+    marked = _REGISTER_MARK.sub(r"\1", text)
+    if marked == text:
+        return ""
+    return _MARK.sub("", marked).partition(" ")[2].strip()
 
 
 def decode(co: CodeObject, llvm: Llvm, dump: Dump | None = None) -> dict[int, list[Item]]:
@@ -166,6 +176,10 @@ def decode(co: CodeObject, llvm: Llvm, dump: Dump | None = None) -> dict[int, li
             printed = {address: (size, text) for address, size, text in rows[first:at]}
             items = _Careful(co, llvm, section, mattr).decode(printed)
         found[section.index] = items
+    if co.target.processor.version[:2] == (12, 5):
+        from coasm.asm.vgpr_msb import with_registers
+
+        return with_registers(co, llvm, found)
     return found
 
 

@@ -401,8 +401,8 @@ def _remarks(co: CodeObject, code: dict[int, list[Item]]) -> tuple[dict[int, str
         for item in items:
             if not isinstance(item, Instruction):
                 continue
-            if item.notes:
-                remarks[item.address] = display(", ".join(item.notes))
+            if item.registers:
+                remarks[item.address] = item.registers
             if item.text.startswith("s_get") and _GETPC.match(item.text):
                 warnings.append(f"{item.text} at {section.name}+{item.address - section.addr:#x}")
     return remarks, tuple(warnings)

@@ -137,7 +137,11 @@ def _uses(kernel: KernelInfo) -> list[tuple[str, str]]:
         pairs.append(("occupancy", "unknown: the metadata gives no workgroup size"))
     elif not found.workgroups:
         pairs.append(
-            ("occupancy", f"none: a workgroup exceeds the {' and '.join(found.limited_by)}")
+            (
+                "occupancy",
+                f"none: a workgroup of {found.workgroup_size:,} work-items does not fit on a "
+                f"{found.unit} ({' and '.join(found.limited_by)})",
+            )
         )
     else:
         pairs.append(

@@ -8,8 +8,14 @@ from typing import Any
 
 import pytest
 from elftools.elf.elffile import ELFFile
-from elftools.elf.enums import ENUM_P_TYPE_BASE, ENUM_SH_TYPE_BASE, ENUM_ST_SHNDX
-from elftools.elf.enums import ENUM_ST_INFO_BIND, ENUM_ST_INFO_TYPE, ENUM_ST_VISIBILITY
+from elftools.elf.enums import (
+    ENUM_P_TYPE_BASE,
+    ENUM_SH_TYPE_BASE,
+    ENUM_ST_INFO_BIND,
+    ENUM_ST_INFO_TYPE,
+    ENUM_ST_SHNDX,
+    ENUM_ST_VISIBILITY,
+)
 from elftools.elf.relocation import RelocationSection
 
 from coasm.codeobject.elf import SHT_NOBITS, Elf, Symbol
@@ -93,7 +99,9 @@ def _compare(path: Path) -> None:
         if isinstance(section, RelocationSection)
         for relocation in section.iter_relocations()
     ]
-    assert [(r.section, r.offset, r.type, r.symbol, r.addend) for r in ours.relocations] == relocations
+    assert [
+        (r.section, r.offset, r.type, r.symbol, r.addend) for r in ours.relocations
+    ] == relocations
 
 
 def test_built_objects(fixture_objects: list[tuple[str, Path]]) -> None:

@@ -1,0 +1,126 @@
+"""GFX12.5 registers above v255: which VGPRs an instruction reaches, along the control flow.
+
+An operand holds the low 8 bits of a VGPR number; the upper 2 come from a state of the wave, one
+field for each of src0, src1, src2 and dst, which ``s_set_vgpr_msb`` sets from the low byte of its
+immediate. The disassembler follows that state line by line and forgets it at every symbol. Here it is
+followed along branches from each kernel's entry, where it is 0, and each instruction is printed
+again under the state it runs in. Source: LLVM, AMDGPUInstPrinter and AMDGPULowerVGPREncoding.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+
+from coasm.asm.decode import (
+    Instruction,
+    Item,
+    branch_target,
+    features,
+    parse_dump,
+    probe,
+    real_registers,
+)
+from coasm.asm.quirks import dont_care_rows
+from coasm.codeobject import CodeObject
+from coasm.codeobject.elf import STT_FUNC
+from coasm.llvm import Llvm
+from coasm.llvm.run import objdump
+
+__all__ = ["states", "with_registers"]
+
+_UNKNOWN = -1
+#: SOPP opcode 6 on GFX12.5, immediate in the low half.
+_SET_MSB = 0xBF860000
+_VGPR = re.compile(r"(?<!\w)v(?:\d|\[)")
+_ENDS = ("s_branch", "s_endpgm", "s_setpc", "s_set_pc", "s_swappc", "s_swap_pc", "s_trap")
+
+
+def states(co: CodeObject, code: dict[int, list[Item]]) -> dict[int, int]:
+    """The low byte of the state that each reached instruction runs in; -1 where paths differ."""
+    flat = [item for items in code.values() for item in items]
+    position = {item.address: i for i, item in enumerate(flat)}
+    entries = {k.entry for k in co.kernels}
+    functions = {s.value for s in co.symbols if s.type == STT_FUNC} - entries
+    found: dict[int, int] = {}
+    work = [(e, 0) for e in sorted(entries)] + [(f, _UNKNOWN) for f in sorted(functions)]
+    while work:
+        address, state = work.pop()
+        index = position.get(address)
+        while index is not None and index < len(flat):
+            item = flat[index]
+            if not isinstance(item, Instruction):
+                break
+            before = found.get(item.address)
+            merged = state if before is None or before == state else _UNKNOWN
+            if before is not None and merged == before:
+                break
+            found[item.address] = state = merged
+            state = _after(item, state)
+            target = branch_target(item)
+            if target is not None:
+                work.append((target, state))
+            if item.text.startswith(_ENDS):
+                break
+            if item.text.startswith("s_call"):
+                state = _UNKNOWN
+            index += 1
+    return found
+
+
+def _after(item: Instruction, state: int) -> int:
+    if item.text.startswith("s_set_vgpr_msb"):
+        return int.from_bytes(item.data[:1], "little")
+    if item.text.startswith("s_setreg") and "HW_REG_WAVE_MODE" in item.text:
+        return _UNKNOWN  # the state is in that register too
+    return state
+
+
+def with_registers(
+    co: CodeObject, llvm: Llvm, code: dict[int, list[Item]]
+) -> dict[int, list[Item]]:
+    """*code* with the registers that each instruction reaches, as :class:`Instruction` has them."""
+    reached = states(co, code)
+    wanted: dict[tuple[int, bytes], int] = {}
+    for items in code.values():
+        for item in items:
+            state = reached.get(item.address, 0)
+            if state > 0 and isinstance(item, Instruction) and _VGPR.search(item.text):
+                wanted.setdefault((state, _decodable(co, item)), 0)
+    stream = bytearray()
+    starts = []
+    for state, data in wanted:
+        wanted[state, data] = len(stream) + 4
+        starts.append(len(stream))
+        stream += (_SET_MSB | state).to_bytes(4, "little") + data
+    printed: dict[int, str] = {}
+    if stream:
+        with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
+            path = Path(folder, "probe.co")
+            abi = co.elf.header.abi_version
+            path.write_bytes(probe(co.target, abi, bytes(stream), starts))
+            dump = objdump(llvm, [path], ",".join(features(co)))
+        printed = {address: text for address, _, text in parse_dump(dump.text)}
+
+    def settled(item: Item) -> Item:
+        if not isinstance(item, Instruction):
+            return item
+        state = reached.get(item.address, _UNKNOWN)
+        if state == _UNKNOWN:
+            guess = f"{item.registers} (a guess)" if item.registers else ""
+            return item._replace(registers=guess) if guess != item.registers else item
+        if state == 0 or not _VGPR.search(item.text):
+            return item._replace(registers="") if item.registers else item
+        text = printed.get(wanted[state, _decodable(co, item)], "")
+        return item._replace(registers=real_registers(text))
+
+    return {index: [settled(item) for item in items] for index, items in code.items()}
+
+
+def _decodable(co: CodeObject, item: Instruction) -> bytes:
+    for row in dont_care_rows(co.target.processor):
+        changed = row.apply(item.data)
+        if changed is not None:
+            return changed
+    return item.data

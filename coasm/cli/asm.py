@@ -1,0 +1,97 @@
+"""``coasm asm``: a listing assembled and linked into a code object."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from coasm.cli.options import JsonOption, LlvmOption
+from coasm.cli.terminal import printable
+
+__all__ = ["asm"]
+
+
+def asm(
+    file: Annotated[str, typer.Argument(metavar="FILE.s", help="The listing (- is standard input).")],
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="The code object (default: FILE's name with .rebuilt.co)."),
+    ] = None,
+    like: Annotated[
+        str | None,
+        typer.Option("--like", metavar="ORIG.co", help="Lay out what is not loaded as in this object."),
+    ] = None,
+    json_: JsonOption = False,
+    llvm: LlvmOption = None,
+) -> None:
+    """Assemble and link a listing; restore the encodings that its "pin" comments hold.
+
+    The target and the code object version are those that the listing's directives name. A pin is
+    restored only where LLVM again encodes the text as it did when the listing was written, so an
+    edited instruction is what you wrote. With --like an unedited listing gives the identical file.
+
+    \b
+    Examples:
+      coasm asm kernel.s                      writes kernel.rebuilt.co
+      coasm asm kernel.s -o rebuilt/kernel.co --like kernel.co
+    """
+    from coasm.asm.assemble import assemble
+    from coasm.asm.build import declared
+    from coasm.codeobject import load
+    from coasm.codeobject.model import read_input
+    from coasm.errors import CoasmError, FormatError
+    from coasm.llvm import find_llvm
+    from coasm.output import check_target, write_file
+
+    if output is None:
+        if file == "-":
+            raise CoasmError("standard input needs -o FILE")
+        output = os.path.splitext(file)[0] + ".rebuilt.co"
+    check_target(output, force=True, inputs=(file, *([like] if like else [])))
+    data = sys.stdin.buffer.read() if file == "-" else read_input(file)
+    if data.startswith(b"\x7fELF"):
+        raise FormatError(f"{file}: a code object, not a listing; coasm disasm makes one")
+    text = data.decode("utf-8", "surrogateescape")
+    name = "<stdin>" if file == "-" else file
+    try:
+        what = declared(text)
+    except CoasmError as error:
+        raise type(error)(f"{name}: {error}") from None
+    original = load(like) if like is not None else None
+    tools = find_llvm(llvm, processor=what.target.name)
+    result = assemble(text, tools, name=name, like_object=original)
+    write_file(output, result.data)
+    same = original is not None and original.data == result.data
+    for warning in result.warnings:
+        print(f"coasm: warning: {printable(warning)}", file=sys.stderr)
+    if json_ and output != "-":
+        import json
+
+        print(
+            json.dumps(
+                {
+                    "path": file,
+                    "output": output,
+                    "target": str(what.target),
+                    "code_object_version": what.code_object_version,
+                    "bytes": len(result.data),
+                    "pins_restored": result.pins,
+                    "pins_lost": result.lost,
+                    "identical": same if original is not None else None,
+                    "warnings": list(result.warnings),
+                }
+            )
+        )
+        return
+    said = [f"{len(result.data):,} bytes"]
+    if result.pins:
+        said.append(f"{result.pins:,} pins restored")
+    if result.lost:
+        said.append(f"{result.lost:,} pins left for edited instructions")
+    if original is not None:
+        said.append("identical to the original" if same else "differs from the original")
+    say = sys.stderr if output == "-" else sys.stdout
+    print(f"{printable(output)}: {', '.join(said)}", file=say)
