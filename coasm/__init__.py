@@ -20,12 +20,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from coasm.codeobject import CodeObject, Kernel, load
 from coasm.errors import CoasmError
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from coasm.asm.assemble import Result
     from coasm.asm.exact import Exact
+    from coasm.codeobject import CodeObject, Kernel, load
     from coasm.trips import RoundTrip
     from coasm.verify import Report
 
@@ -39,6 +41,15 @@ __all__ = [
     "roundtrip",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The reader's names, imported when they are first asked for: commands start faster."""
+    if name in ("CodeObject", "Kernel", "load"):
+        from coasm import codeobject
+
+        return getattr(codeobject, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def disassemble(source: CodeObject | str | os.PathLike[str] | bytes, *, llvm: str | None = None) -> Exact:
@@ -112,4 +123,6 @@ def roundtrip(source: CodeObject | str | os.PathLike[str] | bytes, *, llvm: str 
 
 
 def _object(source: CodeObject | str | os.PathLike[str] | bytes) -> CodeObject:
+    from coasm.codeobject import CodeObject, load
+
     return source if isinstance(source, CodeObject) else load(source)

@@ -8,7 +8,8 @@ is code object version ``n + 2``. Register files, waves and LDS: LLVM 22, ``AMDG
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
+
 
 from coasm.errors import UnsupportedError
 
@@ -32,8 +33,7 @@ _GENERIC_SHIFT = 24
 _SETTINGS = ("", "any", "off", "on")  # the two-bit feature fields of code object V4 and later
 
 
-@dataclass(frozen=True)
-class VgprFile:
+class VgprFile(NamedTuple):
     """The vector registers of one SIMD as waves of one size see them; counts are VGPRs per lane.
 
     ``encoding`` is the granule that the kernel descriptor counts in, ``allocation`` the one that
@@ -46,8 +46,7 @@ class VgprFile:
     total: int
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(NamedTuple):
     """What the processors of one hardware generation have in common.
 
     ``vgpr_files`` has one entry per wave size, the default one first. ``max_waves`` is waves per
@@ -96,20 +95,19 @@ _VGPR_1536 = (VgprFile(32, 8, 24, 1536), VgprFile(64, 4, 12, 768))
 _VGPR_12_5 = (VgprFile(32, 16, 16, 1024), VgprFile(64, 8, 8, 512))
 
 _GFX6 = Family(_VGPR_GCN, 10, 32 * _K, 104, 8, 512)
-_GFX7 = replace(_GFX6, lds_bytes=64 * _K)
+_GFX7 = _GFX6._replace(lds_bytes=64 * _K)
 _GFX8 = Family(_VGPR_GCN, 10, 64 * _K, 102, 16, 800)
-_GFX8_BUG = replace(_GFX8, addressable_sgprs=96, sgpr_init_bug=True)
+_GFX8_BUG = _GFX8._replace(addressable_sgprs=96, sgpr_init_bug=True)
 _GFX9 = _GFX8
 _GFX90A = Family(_VGPR_CDNA, 8, 64 * _K, 102, 16, 800, accum_offset=True, kernarg_preload=True)
-_GFX94 = replace(_GFX90A, architected_flat_scratch=True)
-_GFX95 = replace(_GFX94, lds_bytes=160 * _K)
+_GFX94 = _GFX90A._replace(architected_flat_scratch=True)
+_GFX95 = _GFX94._replace(lds_bytes=160 * _K)
 _GFX10_1 = Family(_VGPR_10_1, 20, 64 * _K, 106, wgp_mode=True)
 _GFX10_3 = Family(_VGPR_10_3, 16, 64 * _K, 106, wgp_mode=True)
-_GFX11 = replace(_GFX10_3, architected_flat_scratch=True)
-_GFX11_BIG = replace(_GFX11, vgpr_files=_VGPR_1536)
+_GFX11 = _GFX10_3._replace(architected_flat_scratch=True)
+_GFX11_BIG = _GFX11._replace(vgpr_files=_VGPR_1536)
 _GFX12 = _GFX11_BIG
-_GFX12_5 = replace(
-    _GFX11,
+_GFX12_5 = _GFX11._replace(
     vgpr_files=_VGPR_12_5,
     lds_bytes=320 * _K,
     max_user_sgprs=32,
@@ -118,8 +116,7 @@ _GFX12_5 = replace(
 )
 
 
-@dataclass(frozen=True)
-class Processor:
+class Processor(NamedTuple):
     """One LLVM processor: its name, its ``EF_AMDGPU_MACH`` value and which settings it knows."""
 
     name: str
@@ -215,8 +212,7 @@ def processor(name: str) -> Processor:
         raise UnsupportedError(f"unknown gfx target {name!r}") from None
 
 
-@dataclass(frozen=True)
-class TargetID:
+class TargetID(NamedTuple):
     """A processor with its xnack and sramecc settings, as one code object names them.
 
     ``xnack`` and ``sramecc`` are ``""`` (the processor, or the object's flags, know no such

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from coasm.asm.names import parse_stand_ins
 from coasm.asm.pins import Pin, find_pins, mark, marked_positions
@@ -25,8 +25,7 @@ _WAVE64 = re.compile(r"^// .*-mwavefrontsize64", re.M)
 _WRITES = frozenset((4, 5, 6))
 
 
-@dataclass(frozen=True)
-class Declared:
+class Declared(NamedTuple):
     """What a listing says of itself: its target, its code object version, extra features."""
 
     target: TargetID
@@ -34,8 +33,7 @@ class Declared:
     features: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Built:
+class Built(NamedTuple):
     """An assembled listing.
 
     ``object`` is the relocatable object with the pins restored, ``plain`` what LLVM wrote;

@@ -427,8 +427,7 @@ def probe(target: TargetID, abi_version: int, code: bytes, starts: Sequence[int]
     return header + body[64:] + b"".join(headers)
 
 
-@dataclass(frozen=True)
-class Disassembly:
+class Disassembly(NamedTuple):
     """All code of an object in address order: ``items``, and ``instructions`` alone."""
 
     items: tuple[Item, ...]

@@ -9,7 +9,7 @@ the very text that is handed out, is kept: a round trip links it.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from coasm.asm.build import Built, Declared, assemble_listing, feature_list
 from coasm.asm.decode import Instruction, Item, branch_target, decode, features, parse_dump, probe
@@ -27,8 +27,7 @@ __all__ = ["Exact", "exact_listing"]
 _ROUNDS = 10
 
 
-@dataclass(frozen=True)
-class Exact:
+class Exact(NamedTuple):
     """A checked listing: its text, the object it assembles to, and what it holds.
 
     ``object`` is the relocatable object that the check assembled from ``text``. ``raw`` and
@@ -100,7 +99,7 @@ def _commands(co: CodeObject, output: str, what: Declared) -> tuple[str, str]:
     import shlex
 
     source = shlex.quote(os.path.basename(output) or "FILE.s")
-    result = shlex.quote(os.path.splitext(os.path.basename(output) or "FILE.s")[0] + ".co")
+    result = shlex.quote(os.path.splitext(os.path.basename(output) or "FILE.s")[0] + ".rebuilt.co")
     return (
         f"coasm asm {source} -o {result}",
         clang_command(source, result, what.target, what.code_object_version, ",".join(what.features)),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from coasm.asm.decode import Instruction, Item, Raw, branch_target
 from coasm.asm.names import display, is_plain, spell, stand_in_line
@@ -80,8 +81,7 @@ class Knowledge:
     data_note: bool = False
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(NamedTuple):
     """The text of a ``.s`` file, and which of its lines hold which instruction.
 
     ``rows`` are (0-based line, section index, instruction as written) in address order; ``warnings``
@@ -422,11 +422,21 @@ class _Writer:
         places: list[tuple[int, int]] = []  # (line, address): where labels may still be put
         inside = [a for a in starts if a not in self.item_starts]
         pending = list(reversed(inside))
+        known = self.known
+        special = {*starts, *self.targets, *self.entries, *self.ends[section.index], *self.remarks}
+        special.update(known.pins, known.spellings, known.raw)
+        lines, rows, index = self.lines, self.rows, section.index
         for item in self._split(items, set(starts)):
-            places.append((len(self.lines), item.address))
-            self._labels_at(item.address, section)
-            while pending and item.address < pending[-1] < item.address + len(item.data):
-                self._inside_labels(pending.pop(), item.address, section)
+            address = item.address
+            if address not in special and not pending and isinstance(item, Instruction):
+                if branch_target(item) is None:  # nearly every line
+                    rows.append((len(lines), index, item))
+                    lines.append("\t" + item.text)
+                    continue
+            places.append((len(lines), address))
+            self._labels_at(address, section)
+            while pending and address < pending[-1] < address + len(item.data):
+                self._inside_labels(pending.pop(), address, section)
             if isinstance(item, Raw):
                 self._raw(item)
             else:

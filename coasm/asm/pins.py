@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from coasm.codeobject.elf import SHT_RELA, Elf
 
@@ -25,8 +25,7 @@ _CLOSE = re.compile(r"^\s*\.(?:endm|endmacro|endr)\b")
 _SECTION = ".coasm.marks"
 
 
-@dataclass(frozen=True)
-class Pin:
+class Pin(NamedTuple):
     """A pin comment: its 0-based line and the two encodings."""
 
     line: int

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from coasm.target import Processor
 
@@ -30,8 +30,7 @@ def _gfx950(processor: Processor) -> bool:
     return processor.version == (9, 5, 0)
 
 
-@dataclass(frozen=True)
-class DontCare:
+class DontCare(NamedTuple):
     """Encodings of *size* bytes with ``word & mask == value``, whose *bits* must be set.
 
     All three are little-endian integers over the whole encoding.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from coasm.errors import FormatError, UnsupportedError
 
@@ -48,8 +49,7 @@ _RELA = struct.Struct("<QQq")
 _REL = struct.Struct("<QQ")
 
 
-@dataclass(frozen=True)
-class ElfHeader:
+class ElfHeader(NamedTuple):
     """The ELF file header, field for field (``e_ident`` beyond the magic by its members)."""
 
     os_abi: int
@@ -96,8 +96,7 @@ class Section:
         )
 
 
-@dataclass(frozen=True)
-class Segment:
+class Segment(NamedTuple):
     """One program header."""
 
     type: int
@@ -129,8 +128,7 @@ class Symbol:
         return self.other & 3
 
 
-@dataclass(frozen=True)
-class Relocation:
+class Relocation(NamedTuple):
     """One relocation entry of the section *section* (its index); ``addend`` is 0 for REL."""
 
     section: int
@@ -226,12 +224,16 @@ class Elf:
         sections = []
         for index, row in enumerate(rows):
             name = self._string(names, row[0], f"the name of section {index}")
-            typ, flags, addr, offset, size = row[1:6]
+            typ, flags, addr, offset, size, link, info, align, entsize = row[1:10]
             if typ in (SHT_NULL, SHT_NOBITS):
                 data = b""
             else:
                 data = self._slice(offset, size, f"section {index} ({name!r})")
-            sections.append(Section(index, name, typ, flags, addr, offset, size, *row[6:10], data))
+            sections.append(
+                Section(
+                    index, name, typ, flags, addr, offset, size, link, info, align, entsize, data
+                )
+            )
         return tuple(sections)
 
     def _read_segments(self) -> tuple[Segment, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from coasm.codeobject.elf import (
     ET_DYN,
@@ -39,8 +39,7 @@ _MAGICS = (
 )
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(NamedTuple):
     """One kernel: what the metadata, the descriptor and the symbol table say of it.
 
     ``name`` is the function's symbol, ``symbol`` the descriptor's (the metadata's ``.symbol``),

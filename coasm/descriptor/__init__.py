@@ -1,9 +1,15 @@
 """The kernel descriptor: 64 bytes ↔ named fields ↔ ``.amdhsa_*`` directives, from one bit table."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from coasm.descriptor.codec import Descriptor, decode, describe, differences, pack
 from coasm.descriptor.directives import directives, encode, obstacle
-from coasm.descriptor.resources import Resources, UserSgpr, resources
 from coasm.descriptor.table import ENTRY_OFFSET, SIZE, Field, fields_of
+
+if TYPE_CHECKING:
+    from coasm.descriptor.declared import Resources, UserSgpr, resources
 
 __all__ = [
     "ENTRY_OFFSET",
@@ -22,3 +28,12 @@ __all__ = [
     "pack",
     "resources",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The resources, imported when they are first asked for: ``coasm disasm`` does not need them."""
+    if name in ("Resources", "UserSgpr", "resources"):
+        from coasm.descriptor import declared
+
+        return getattr(declared, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,11 +1,13 @@
-"""Starts ``llvm-objdump`` before the rest of the program is imported.
+"""Starts the LLVM tools of ``coasm disasm`` before the rest of the program is imported.
 
-A disassembly takes about as long as the command line's imports; both at once save a third of
-``coasm disasm``. What was started here is taken by :func:`take`, or forgotten.
+A disassembly takes about as long as the command line's imports, and the assembler a third of its
+time to start. The disassembler's output is taken by :func:`take`; the assembler waits for its source
+in :data:`coasm.llvm.run.waiting`. What is not taken ends with the process.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import subprocess
 import tempfile
@@ -13,8 +15,16 @@ from collections.abc import Sequence
 from typing import IO
 
 from coasm.errors import CoasmError
-from coasm.llvm.find import find_llvm
-from coasm.llvm.run import TIMEOUT, Dump, objdump_arguments
+from coasm.llvm.find import Llvm, find_llvm
+from coasm.llvm.run import (
+    TIMEOUT,
+    Dump,
+    assembler_command,
+    objdump_arguments,
+    start_assembler,
+    waiting,
+)
+from coasm.target import ABI_TO_COV, TargetID
 
 __all__ = ["start", "take"]
 
@@ -41,8 +51,9 @@ def start(arguments: Sequence[str]) -> None:
         return
     try:
         with open(path, "rb") as file:
-            if file.read(4) != b"\x7fELF":
-                return
+            header = file.read(64)
+        if header[:4] != b"\x7fELF" or len(header) < 64:
+            return
         llvm = find_llvm(directory)
         output = tempfile.TemporaryFile(prefix="coasm-")
         # Absolute: a name that starts with "-" or "@" would mean something else to the tool.
@@ -50,9 +61,30 @@ def start(arguments: Sequence[str]) -> None:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.DEVNULL
         )
+        _running[path, llvm.objdump] = (process, output)
+        _start_assembler(llvm, header)
     except (OSError, ValueError, CoasmError):
         return  # whoever needs it will start it again, and say what is wrong
-    _running[path, llvm.objdump] = (process, output)
+
+
+def _start_assembler(llvm: Llvm, header: bytes) -> None:
+    """Start the assembler for the target that an ELF header names."""
+    target = TargetID.from_e_flags(int.from_bytes(header[48:52], "little"), header[8])
+    settings = (("sramecc", target.sramecc), ("xnack", target.xnack))
+    if target.processor.version[0] >= 10 or any(v in ("on", "off") for _, v in settings):
+        return  # its features are known only to those who have read the whole object
+    command = assembler_command(llvm, target, max(ABI_TO_COV[header[8]], 4))
+    folder = tempfile.TemporaryDirectory(prefix="coasm-")
+    process, out = start_assembler(command, folder.name)
+    waiting[tuple(command)] = (process, out)
+
+    def end() -> None:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        folder.cleanup()
+
+    atexit.register(end)
 
 
 def take(path: str, tool: str) -> Dump | None:

@@ -12,8 +12,8 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from coasm.errors import AssemblyError, ToolError
 from coasm.llvm.find import Llvm
@@ -29,16 +29,14 @@ TIMEOUT = 300
 _DIAGNOSTIC = re.compile(r"^(?:[^:\n]*?):(\d+):(\d+): (error|warning): (.*)$", re.M)
 
 
-@dataclass(frozen=True)
-class Dump:
+class Dump(NamedTuple):
     """What one disassembler run printed, and whether it came to its end."""
 
     text: str
     complete: bool
 
 
-@dataclass(frozen=True)
-class Diagnostic:
+class Diagnostic(NamedTuple):
     """One message of the assembler: 1-based line and column of its input."""
 
     line: int
@@ -47,8 +45,7 @@ class Diagnostic:
     text: str
 
 
-@dataclass(frozen=True)
-class Assembled:
+class Assembled(NamedTuple):
     """An assembler run: the relocatable object, or None, and the messages as printed."""
 
     data: bytes | None
@@ -101,40 +98,62 @@ def objdump_arguments(mattr: str = "") -> list[str]:
     return arguments
 
 
-def assemble(llvm: Llvm, source: bytes, target: TargetID, code_object_version: int, mattr: str = "") -> Assembled:
-    """Assemble *source* into a relocatable object. Messages name the input ``<stdin>``."""
+def assembler_command(
+    llvm: Llvm, target: TargetID, code_object_version: int, mattr: str = ""
+) -> list[str]:
+    """The command that assembles standard input; its output file is still to be named."""
+    if llvm.mc is None:
+        flags = _clang_target(target, code_object_version, mattr)
+        return [llvm.clang, "-c", "-x", "assembler", *flags, "-", "-o"]
+    return [
+        llvm.mc,
+        f"-triple={TRIPLE}",
+        f"-mcpu={target.name}",
+        f"--amdhsa-code-object-version={code_object_version}",
+        "-filetype=obj",
+        *([f"-mattr={mattr}"] if mattr else []),
+        "-o",
+    ]
+
+
+#: Assemblers that wait for their input: see :mod:`coasm.llvm.prefetch`.
+waiting: dict[tuple[str, ...], tuple[subprocess.Popen[bytes], str]] = {}
+
+
+def start_assembler(command: list[str], folder: str) -> tuple[subprocess.Popen[bytes], str]:
+    """Start an assembler that reads its source from a pipe; the path is its output file."""
+    out = os.path.join(folder, "out.o")
+    process = subprocess.Popen(
+        [*command, out], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    return process, out
+
+
+def assemble(
+    llvm: Llvm, source: bytes, target: TargetID, code_object_version: int, mattr: str = ""
+) -> Assembled:
+    """Assemble *source* into a relocatable object. Messages name the input ``<stdin>``.
+
+    Raises:
+        ToolError: the assembler cannot be started, or does not end.
+        AssemblyError: it crashed.
+    """
+    command = assembler_command(llvm, target, code_object_version, mattr)
     with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
-        path, out = os.path.join(folder, "in.s"), os.path.join(folder, "out.o")
-        Path(path).write_bytes(source)
-        if llvm.mc is not None:
-            command: list[str | os.PathLike[str]] = [
-                llvm.mc,
-                f"-triple={TRIPLE}",
-                f"-mcpu={target.name}",
-                f"--amdhsa-code-object-version={code_object_version}",
-                "-filetype=obj",
-                *([f"-mattr={mattr}"] if mattr else []),
-                "-o",
-                out,
-                path,
-            ]
-        else:
-            command = [
-                llvm.clang,
-                "-c",
-                "-x",
-                "assembler",
-                *_clang_target(target, code_object_version, mattr),
-                "-o",
-                out,
-                path,
-            ]
-        done = run(command)
-        messages = done.stderr.decode("utf-8", "surrogateescape").replace(path, "<stdin>")
-        if done.returncode < 0:
-            name = signal.Signals(-done.returncode).name
-            raise AssemblyError(f"the assembler crashed ({name}); its input is refused")
-        if done.returncode != 0:
+        try:
+            process, out = waiting.pop(tuple(command), None) or start_assembler(command, folder)
+            _, errors = process.communicate(source, TIMEOUT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise ToolError(f"{command[0]} did not end within {TIMEOUT} s") from None
+        except OSError as error:
+            raise ToolError(f"cannot run {command[0]}: {error.strerror or error}") from None
+        messages = errors.decode("utf-8", "surrogateescape")
+        if process.returncode < 0:
+            name = signal.Signals(-process.returncode).name
+            raise AssemblyError(f"the assembler crashed ({name}) on this input")
+        if process.returncode != 0:
             return Assembled(None, messages)
         return Assembled(Path(out).read_bytes(), messages)
 

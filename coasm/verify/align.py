@@ -104,8 +104,15 @@ def _blocks(matches: Iterator[_Match], a_size: int, b_size: int) -> Iterator[Blo
 
 
 def _matches(
-    a: list[int], a_low: int, a_high: int, b: list[int], b_low: int, b_high: int, edits: int,
-    *, anchors: bool,
+    a: list[int],
+    a_low: int,
+    a_high: int,
+    b: list[int],
+    b_low: int,
+    b_high: int,
+    edits: int,
+    *,
+    anchors: bool,
 ) -> Iterator[_Match]:
     head = 0
     limit = min(a_high - a_low, b_high - b_low)

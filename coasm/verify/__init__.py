@@ -1,0 +1,71 @@
+"""Are two code objects the same? The four checks that decide, the loaded image, and the report."""
+
+from __future__ import annotations
+
+from coasm.codeobject import CodeObject
+from coasm.llvm import Llvm
+from coasm.verify.checks import check_descriptors, check_header, check_metadata
+from coasm.verify.image import compare_data, compare_loaded, compare_symbols
+from coasm.verify.report import (
+    ABSENT,
+    Check,
+    DontCare,
+    Finding,
+    Hunk,
+    Line,
+    Report,
+    Row,
+    Verdict,
+)
+from coasm.verify.text import check_text
+
+__all__ = [
+    "ABSENT",
+    "Check",
+    "DontCare",
+    "Finding",
+    "Hunk",
+    "Line",
+    "Report",
+    "Row",
+    "Verdict",
+    "check_descriptors",
+    "check_header",
+    "check_metadata",
+    "check_text",
+    "compare_data",
+    "compare_loaded",
+    "compare_symbols",
+    "verify",
+]
+
+
+def verify(original: CodeObject, rebuilt: CodeObject, llvm: Llvm | None = None) -> Report:
+    """Compare two code objects: see :class:`Report` for what decides and what is reported.
+
+    LLVM is only used where the code differs; without *llvm* one is looked for then.
+
+    Raises:
+        FormatError: an object is damaged, or no side has metadata that names the kernels.
+        ToolError: LLVM is needed, and there is none.
+        UnsupportedError: LLVM is needed, and does not know the target.
+    """
+    if original.data == rebuilt.data:
+        original.kernels  # noqa: B018  (equal, but what cannot be read cannot be judged)
+        same = Check(Verdict.IDENTICAL)
+        names = ("header", "descriptors", "text", "metadata")
+        return Report(original.name, rebuilt.name, dict.fromkeys(names, same), (), (), (), True)
+    header = check_header(original, rebuilt)
+    metadata = check_metadata(original, rebuilt)
+    text, places = check_text(original, rebuilt, llvm)
+    descriptors = check_descriptors(original, rebuilt, places)
+    loaded = compare_loaded(original, rebuilt)
+    return Report(
+        original.name,
+        rebuilt.name,
+        {"header": header, "descriptors": descriptors, "text": text, "metadata": metadata},
+        compare_data(original, rebuilt) if loaded else (),
+        loaded,
+        compare_symbols(original, rebuilt),
+        False,
+    )

@@ -1,0 +1,94 @@
+"""The text check: the bytes of the code sections, and only where they differ the instructions."""
+
+from __future__ import annotations
+
+import struct
+
+from coasm.codeobject import CodeObject
+from coasm.llvm import Llvm
+from coasm.target import Processor
+from coasm.verify.image import data_sections
+from coasm.verify.places import CodePair, Places, by_layout, named
+from coasm.verify.report import ABSENT, Check, Finding, Verdict
+
+__all__ = ["check_text", "moves"]
+
+# The opcodes of S_GETPC_B64 (gfx1250: S_GET_PC_I64) and S_ADD_PC_I64 by the first GFX version that
+# has them. Source: LLVM 22, SOPInstructions.td. SOP1 is 101111101 in the topmost nine bits of a
+# word, the opcode in bits 8 to 15.
+_PC_OPCODES = (
+    ((12, 5), (0x47, 0x4B)),
+    ((11,), (0x47,)),
+    ((10,), (0x1F,)),
+    ((8,), (0x1C,)),
+    ((6,), (0x1F,)),
+)
+
+
+def check_text(
+    original: CodeObject, rebuilt: CodeObject, llvm: Llvm | None = None
+) -> tuple[Check, Places]:
+    """The code sections, by name; and which places in them correspond.
+
+    Equal bytes are identical, and nothing is disassembled for them, unless sections moved against
+    each other and code reaches from one into another. Otherwise the instructions are aligned and
+    compared by their text; of a branch not the label or the distance counts, but the place that it
+    leads to. Equivalent: the same instructions in the same order, in encodings that differ in bits
+    that the disassembler ignores. Data is compared by its bytes. Without *llvm* one is looked for
+    when it is needed.
+
+    Raises:
+        ToolError: LLVM is needed, and there is none.
+        UnsupportedError: the LLVM does not know the target.
+    """
+    ones, others = named(original.code_sections), named(rebuilt.code_sections)
+    common = [(ones[key], others[key]) for key in ones if key in others]
+    findings = tuple(
+        Finding(
+            f"section {key[0]}",
+            f"{ones[key].size} bytes" if key in ones else ABSENT,
+            f"{others[key].size} bytes" if key in others else ABSENT,
+        )
+        for key in {**ones, **others}
+        if key not in ones or key not in others
+    )
+    identical = not findings and all(a.data == b.data for a, b in common)
+    if identical and not _reaches_out(original, rebuilt):
+        pairs = tuple(CodePair(a, b) for a, b in common)
+        return Check(Verdict.IDENTICAL), Places(pairs, by_layout(original, rebuilt))
+
+    from coasm.verify.instructions import compare
+
+    compared = compare(original, rebuilt, common, llvm)
+    findings += compared.findings
+    if findings or compared.hunks:
+        verdict = Verdict.DIFFERENT
+    else:
+        verdict = Verdict.IDENTICAL if identical else Verdict.EQUIVALENT
+    return Check(verdict, findings, compared.hunks, compared.dont_care), compared.places
+
+
+def moves(original: CodeObject, rebuilt: CodeObject, *, data: bool) -> set[int]:
+    """By how many bytes the code sections moved, and with *data* what the code may read."""
+    sides = [
+        named([*co.code_sections, *(data_sections(co) if data else ())])
+        for co in (original, rebuilt)
+    ]
+    return {sides[1][key].addr - s.addr for key, s in sides[0].items() if key in sides[1]}
+
+
+def _reaches_out(original: CodeObject, rebuilt: CodeObject) -> bool:
+    """Whether equal code may reach different places, for sections moved against each other."""
+    if len(moves(original, rebuilt, data=False)) > 1:
+        return True
+    if len(moves(original, rebuilt, data=True)) <= 1:
+        return False
+    return any(_may_read_pc(s.data, original.target.processor) for s in original.code_sections)
+
+
+def _may_read_pc(code: bytes, processor: Processor) -> bool:
+    """Whether any word of *code* could be an instruction that reads the program counter."""
+    opcodes = next(found for since, found in _PC_OPCODES if processor.version >= since)
+    wanted = {0xBE800000 | opcode << 8 for opcode in opcodes}
+    words = struct.unpack_from(f"<{len(code) // 4}I", code)
+    return any(word & 0xFF80FF00 in wanted for word in words)
