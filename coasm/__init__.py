@@ -52,7 +52,9 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def disassemble(source: CodeObject | str | os.PathLike[str] | bytes, *, llvm: str | None = None) -> Exact:
+def disassemble(
+    source: CodeObject | str | os.PathLike[str] | bytes, *, llvm: str | None = None
+) -> Exact:
     """The listing of a code object, checked: its ``text`` assembles to the object's bytes.
 
     Raises:
@@ -109,7 +111,9 @@ def verify(
     return room.verify(first, second, tools)
 
 
-def roundtrip(source: CodeObject | str | os.PathLike[str] | bytes, *, llvm: str | None = None) -> RoundTrip:
+def roundtrip(
+    source: CodeObject | str | os.PathLike[str] | bytes, *, llvm: str | None = None
+) -> RoundTrip:
     """Take a code object through disassembly, assembly and comparison.
 
     Raises:

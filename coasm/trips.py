@@ -57,7 +57,9 @@ class RoundTrip:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
-def roundtrip(co: CodeObject, llvm: Llvm, *, path: str | None = None, dump: Any = None) -> RoundTrip:
+def roundtrip(
+    co: CodeObject, llvm: Llvm, *, path: str | None = None, dump: Any = None
+) -> RoundTrip:
     """Take *co* through the whole trip. *dump* is its disassembly, where it has already run.
 
     Raises:

@@ -48,7 +48,9 @@ def assemble(
         data = kept.data
         warnings += [f"not kept: {remark}" for remark in kept.remarks]
         if like_object.target != what.target:
-            warnings.append(f"the listing is for {what.target}, the original for {like_object.target}")
+            warnings.append(
+                f"the listing is for {what.target}, the original for {like_object.target}"
+            )
     co = load(data, name=name)
     try:
         warnings += usage_warnings(co, llvm)

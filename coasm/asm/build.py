@@ -21,7 +21,7 @@ __all__ = ["Built", "Declared", "assemble_listing", "declared", "link_object"]
 
 _TARGET = re.compile(r'^\s*\.amdgcn_target\s+"amdgcn-amd-amdhsa-(?:unknown)?-([^"]+)"', re.M)
 _VERSION = re.compile(r"^\s*\.amdhsa_code_object_version\s+(\d+)", re.M)
-_WAVE64 = re.compile(r"^// .*-mwavefrontsize64", re.M)
+_FEATURES = re.compile(r"^// coasm: features((?: [+-][a-z0-9-]+)+)$", re.M)
 _WRITES = frozenset((4, 5, 6))
 
 
@@ -60,7 +60,10 @@ def target_from_text(text: str) -> TargetID:
     processor = PROCESSORS.get(name)
     if processor is None:
         raise UnsupportedError(f"unknown gfx target {name!r}")
-    values = {"xnack": "any" if processor.xnack else "", "sramecc": "any" if processor.sramecc else ""}
+    values = {
+        "xnack": "any" if processor.xnack else "",
+        "sramecc": "any" if processor.sramecc else "",
+    }
     for setting in settings:
         key, sign = setting[:-1], setting[-1:]
         if sign not in ("+", "-") or not values.get(key):
@@ -83,11 +86,18 @@ def declared(text: str) -> Declared:
     if number not in _WRITES:
         raise UnsupportedError(f"LLVM does not write code object v{number}; it writes v4 to v6")
     found = target_from_text(target[1])
-    return Declared(found, number, ("+wavefrontsize64",) if _WAVE64.search(text) else ())
+    extra = _FEATURES.search(text)
+    return Declared(found, number, tuple(extra[1].split()) if extra else ())
 
 
 def assemble_listing(
-    text: str, target: TargetID, version: int, llvm: Llvm, *, features: tuple[str, ...] = (), mark_lines: list[int] | None = None
+    text: str,
+    target: TargetID,
+    version: int,
+    llvm: Llvm,
+    *,
+    features: tuple[str, ...] = (),
+    mark_lines: list[int] | None = None,
 ) -> Built:
     """Assemble a listing and restore its pins and the symbols' own names.
 
@@ -152,7 +162,9 @@ def _rename(data: bytes, names: dict[str, str]) -> bytes:
     return bytes(result) + bytes(grown)
 
 
-def messages_for(path: str, text: str, target: TargetID, version: int, llvm: Llvm, features: tuple[str, ...]) -> str:
+def messages_for(
+    path: str, text: str, target: TargetID, version: int, llvm: Llvm, features: tuple[str, ...]
+) -> str:
     """The assembler's messages for the text as the user has it, with the user's file name."""
     plain = assemble(llvm, _encode(text), target, version, ",".join(features))
     return plain.messages.replace("<stdin>", path).rstrip()
@@ -191,6 +203,11 @@ def assemble_text(path: str, text: str, llvm: Llvm) -> tuple[Declared, Built]:
 def feature_list(what: Declared) -> tuple[str, ...]:
     """The features that the assembler needs beside the processor's name."""
     settings = (("sramecc", what.target.sramecc), ("xnack", what.target.xnack))
-    return tuple(
-        f"{'+' if value == 'on' else '-'}{name}" for name, value in settings if value in ("on", "off")
-    ) + what.features
+    return (
+        tuple(
+            f"{'+' if value == 'on' else '-'}{name}"
+            for name, value in settings
+            if value in ("on", "off")
+        )
+        + what.features
+    )

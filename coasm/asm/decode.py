@@ -27,7 +27,21 @@ from coasm.llvm import Llvm
 from coasm.llvm.run import Dump, objdump
 from coasm.target import TargetID
 
-__all__ = ["Instruction", "Raw", "branch_target", "decode", "disassemble", "features"]
+__all__ = [
+    "TRUE16",
+    "Disassembly",
+    "Instruction",
+    "Item",
+    "Raw",
+    "branch_target",
+    "decode",
+    "disassemble",
+    "features",
+    "has_true16",
+    "parse_dump",
+    "probe",
+    "real_registers",
+]
 
 
 class Instruction(NamedTuple):
@@ -122,7 +136,9 @@ def parse_dump(text: str) -> list[tuple[int, int, str]]:
     found = []
     for match in _LINE.finditer(text):
         words = match[3].rstrip()
-        found.append((int(match[2], 16), (len(words) + 1) // 9 * 4 or (len(words) + 1) // 3, match[1]))
+        found.append(
+            (int(match[2], 16), (len(words) + 1) // 9 * 4 or (len(words) + 1) // 3, match[1])
+        )
     return found
 
 
@@ -140,14 +156,17 @@ def real_registers(text: str) -> str:
     return _MARK.sub("", marked).partition(" ")[2].strip()
 
 
-def decode(co: CodeObject, llvm: Llvm, dump: Dump | None = None) -> dict[int, list[Item]]:
+def decode(
+    co: CodeObject, llvm: Llvm, dump: Dump | None = None, extra: tuple[str, ...] = ()
+) -> dict[int, list[Item]]:
     """The items of each code section of *co*, by section index; they cover it without gaps.
 
-    *dump* is a disassembly of the object itself that has already run.
+    *dump* is a disassembly of the object itself that has already run, *extra* are subtarget
+    features beside those of :func:`features`.
     """
-    mattr = ",".join(features(co))
+    mattr = ",".join((*features(co), *extra))
     sections = co.code_sections
-    if dump is None or "wavefrontsize64" in mattr:
+    if dump is None or extra or "wavefrontsize64" in mattr:
         with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
             path = Path(folder, "in.co")
             path.write_bytes(co.data)
@@ -179,7 +198,7 @@ def decode(co: CodeObject, llvm: Llvm, dump: Dump | None = None) -> dict[int, li
     if co.target.processor.version[:2] == (12, 5):
         from coasm.asm.vgpr_msb import with_registers
 
-        return with_registers(co, llvm, found)
+        return with_registers(co, llvm, found, mattr)
     return found
 
 
@@ -308,7 +327,9 @@ class _Careful:
                     at += width
                     continue
                 reason = (
-                    "the disassembler fails on it" if at in self.crashes else "LLVM cannot decode it"
+                    "the disassembler fails on it"
+                    if at in self.crashes
+                    else "LLVM cannot decode it"
                 )
                 items.append(self._raw(at, limit, reason))
                 at = limit
@@ -437,6 +458,18 @@ class Disassembly(NamedTuple):
         return tuple(i for i in self.items if isinstance(i, Instruction))
 
 
+#: GFX11 and later name the halves of a VGPR in 16-bit instructions (v3.l, v3.h). LLVM has both
+#: this and an older way, in which it cannot name the upper halves; the older one is its default.
+TRUE16 = "+real-true16"
+
+
+def has_true16(target: TargetID) -> bool:
+    """Whether 16-bit instructions of the target name halves of VGPRs."""
+    return target.processor.version[0] >= 11
+
+
 def disassemble(co: CodeObject, llvm: Llvm) -> Disassembly:
     """The instructions and the undecoded bytes of every code section of *co*."""
-    return Disassembly(tuple(item for items in decode(co, llvm).values() for item in items))
+    extra = (TRUE16,) if has_true16(co.target) else ()
+    code = decode(co, llvm, extra=extra)
+    return Disassembly(tuple(item for items in code.values() for item in items))

@@ -12,7 +12,17 @@ import re
 from typing import NamedTuple
 
 from coasm.asm.build import Built, Declared, assemble_listing, feature_list
-from coasm.asm.decode import Instruction, Item, branch_target, decode, features, parse_dump, probe
+from coasm.asm.decode import (
+    TRUE16,
+    Instruction,
+    Item,
+    branch_target,
+    decode,
+    features,
+    has_true16,
+    parse_dump,
+    probe,
+)
 from coasm.asm.listing import Knowledge, Listing, carried_sections, head_lines, render
 from coasm.asm.names import display
 from coasm.asm.quirks import dont_care_rows, dropped, has_respellings, respell
@@ -42,21 +52,37 @@ class Exact(NamedTuple):
     warnings: tuple[str, ...]
 
 
-def exact_listing(co: CodeObject, llvm: Llvm, *, dump: Dump | None = None, output: str = "") -> Exact:
+def exact_listing(
+    co: CodeObject, llvm: Llvm, *, dump: Dump | None = None, output: str = ""
+) -> Exact:
     """The listing of *co* that assembles to its bytes.
+
+    *dump* is its disassembly, where it has already run; *output* is the listing's file name, for
+    the commands in its head.
 
     Raises:
         UnsupportedError: something in the object that no listing can say.
         AssemblyError: the assembler refuses what cannot be spelled otherwise.
     """
+    found = _exact(co, llvm, dump, output, ())
+    if found.raw and has_true16(co.target):
+        other = _exact(co, llvm, None, output, (TRUE16,))
+        if other.raw < found.raw:
+            return other
+    return found
+
+
+def _exact(
+    co: CodeObject, llvm: Llvm, dump: Dump | None, output: str, extra: tuple[str, ...]
+) -> Exact:
     from coasm.descriptor import directives as to_directives
     from coasm.notes import to_yaml
 
-    code = decode(co, llvm, dump)
+    code = decode(co, llvm, dump, extra)
     known = Knowledge()
     _predict(co, code, known)
     version = max(co.code_object_version, 4)
-    what = Declared(co.target, version, tuple(f for f in features(co) if "wavefront" in f))
+    what = Declared(co.target, version, (*(f for f in features(co) if "wavefront" in f), *extra))
     directives = {
         k.symbol: to_directives(
             k.descriptor, co.target, code_object_version=version, kernel=k.metadata
@@ -65,7 +91,7 @@ def exact_listing(co: CodeObject, llvm: Llvm, *, dump: Dump | None = None, outpu
     }
     yaml = to_yaml(co.metadata_note) if co.metadata_note is not None else None
     remarks, warnings = _remarks(co, code)
-    head = head_lines(co, _digest(co.data), output, _commands(co, output, what), warnings)
+    head = head_lines(co, _digest(co.data), what.features, _commands(output, what), warnings)
     for _ in range(_ROUNDS):
         listing = render(
             co, code, known, head=head, yaml=yaml, directives=directives, remarks=remarks
@@ -94,15 +120,17 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _commands(co: CodeObject, output: str, what: Declared) -> tuple[str, str]:
+def _commands(output: str, what: Declared) -> tuple[str, str | None]:
     import os
     import shlex
 
-    source = shlex.quote(os.path.basename(output) or "FILE.s")
-    result = shlex.quote(os.path.splitext(os.path.basename(output) or "FILE.s")[0] + ".rebuilt.co")
+    name = os.path.basename(output) or "FILE.s"
+    source, result = shlex.quote(name), shlex.quote(os.path.splitext(name)[0] + ".rebuilt.co")
     return (
         f"coasm asm {source} -o {result}",
-        clang_command(source, result, what.target, what.code_object_version, ",".join(what.features)),
+        clang_command(
+            source, result, what.target, what.code_object_version, ",".join(what.features)
+        ),
     )
 
 
@@ -170,7 +198,9 @@ def _learn_refusals(co: CodeObject, listing: Listing, built: Built, known: Knowl
             if inside and at is not None:
                 known.data_descriptors[listing.kernel_lines[at]] = f"LLVM refuses it: {text}"
                 learned = True
-            elif listing.note_line is not None and line >= listing.note_line and not known.data_note:
+            elif (
+                listing.note_line is not None and line >= listing.note_line and not known.data_note
+            ):
                 known.data_note = True
                 learned = True
             continue
@@ -198,54 +228,76 @@ def _learn_differences(
     """Whether anything came out differently; what to do about it is noted."""
     assert built.plain is not None and built.object is not None
     elf = Elf(built.object, "the assembled object")
-    sections = {s.name: s for s in elf.sections}
+    made = _resolved(co, elf)
     learned = False
     changed: list[Section] = []
     for section in carried_sections(co):
-        made = sections.get(section.name)
-        if made is None:
+        found = made.get(section.name)
+        if found is None:
             raise CoasmError(f"{co.name}: section {section.name!r} was not assembled")
         if section.type == SHT_NOBITS:
-            if made.size != section.size:
+            if found[1] != section.size:
                 raise CoasmError(f"{co.name}: section {section.name!r} changed its size")
+        elif found[0] == section.data:
+            continue
         elif section.code:
-            if made.data != section.data:
-                changed.append(section)
+            changed.append(section)
         elif section.type == SHT_NOTE and section.alloc:
-            if made.data != section.data:
-                if known.data_note:
-                    raise CoasmError(f"{co.name}: the metadata note cannot be reproduced")
-                known.data_note = True
-                learned = True
-        elif made.data != section.data:
-            learned |= _learn_descriptors(co, section, made, known)
+            if known.data_note:
+                raise CoasmError(f"{co.name}: the metadata note cannot be reproduced")
+            known.data_note = learned = True
+        else:
+            _learn_descriptors(co, section, found[0], known)
+            learned = True
     if changed:
         learned = True
         _learn_encodings(co, listing, built, changed, known, what, llvm)
     return _learn_symbols(co, listing, elf, known) or learned
 
 
-def _learn_descriptors(co: CodeObject, section: Section, made: Section, known: Knowledge) -> bool:
-    """Compare a data section; the entry offsets in descriptors are left to the linker."""
-    expected, found = bytearray(section.data), bytearray(made.data)
-    if len(expected) != len(found):
+#: Relocation type → (bytes, whether it is relative to its place). Source: LLVM AMDGPU usage,
+#: "Relocation Records".
+_RELOCATIONS = {3: (8, False), 4: (4, True), 5: (8, True), 6: (4, False)}
+
+
+def _resolved(co: CodeObject, elf: Elf) -> dict[str, tuple[bytes, int]]:
+    """Section name → (bytes, size) of an assembled object, linked to the original's addresses."""
+    addresses = {s.name: s.addr for s in carried_sections(co)}
+    data = {s.index: bytearray(s.data) for s in elf.sections}
+    for relocation in elf.relocations:
+        section = elf.sections[elf.sections[relocation.section].info]
+        if section.name not in addresses:
+            continue
+        symbol = elf.symbols[relocation.symbol]
+        kind = _RELOCATIONS.get(relocation.type)
+        if kind is None or not 0 < symbol.shndx < len(elf.sections):
+            continue  # left as it is, so it shows as a difference
+        size, relative = kind
+        value = symbol.value + relocation.addend
+        value += addresses.get(elf.sections[symbol.shndx].name, 0)
+        if relative:
+            value -= addresses[section.name] + relocation.offset
+        value &= (1 << 8 * size) - 1
+        at = relocation.offset
+        data[section.index][at : at + size] = value.to_bytes(size, "little")
+    return {s.name: (bytes(data[s.index]), s.size) for s in elf.sections}
+
+
+def _learn_descriptors(co: CodeObject, section: Section, made: bytes, known: Knowledge) -> None:
+    """Find the descriptors in a data section that came out differently."""
+    if len(made) != len(section.data):
         raise CoasmError(f"{co.name}: section {section.name!r} changed its size")
-    learned = False
+    rest = bytearray(made)
     for kernel in co.kernels:
         at = kernel.descriptor_address - section.addr
-        if not 0 <= at <= len(expected) - 64:
+        if not 0 <= at <= len(made) - 64 or made[at : at + 64] == kernel.descriptor:
             continue
-        for data in (expected, found):
-            data[at + 16 : at + 24] = bytes(8)
-        if expected[at : at + 64] != found[at : at + 64]:
-            if kernel.symbol in known.data_descriptors:
-                raise CoasmError(f"{co.name}: the descriptor {kernel.symbol!r} cannot be reproduced")
-            known.data_descriptors[kernel.symbol] = "LLVM makes other bytes of its directives"
-            learned = True
-            found[at : at + 64] = expected[at : at + 64]
-    if expected != found:
+        if kernel.symbol in known.data_descriptors:
+            raise CoasmError(f"{co.name}: the descriptor {kernel.symbol!r} cannot be reproduced")
+        known.data_descriptors[kernel.symbol] = "LLVM makes other bytes of its directives"
+        rest[at : at + 64] = kernel.descriptor
+    if rest != section.data:
         raise CoasmError(f"{co.name}: section {section.name!r} cannot be reproduced")
-    return learned
 
 
 def _learn_encodings(
@@ -333,7 +385,7 @@ def _decodes_alike(
     with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
         path = Path(folder, "probe.co")
         path.write_bytes(probe(co.target, co.elf.header.abi_version, code, starts))
-        dump = objdump(llvm, [path], ",".join(features(co)))
+        dump = objdump(llvm, [path], ",".join(feature_list(what)))
     lines = {address: (size, text) for address, size, text in parse_dump(dump.text)}
     good = set()
     for (text, made), start in zip(distinct, starts, strict=True):
@@ -348,7 +400,9 @@ def _same_text(printed: str, text: str) -> bool:
     if printed == text:
         return True
     # The operand of a branch is a label in the text and a number in print.
-    return printed.split(" ")[0] == text.split(" ")[0] and printed.startswith(("s_cbranch", "s_branch"))
+    return printed.split(" ")[0] == text.split(" ")[0] and printed.startswith(
+        ("s_cbranch", "s_branch")
+    )
 
 
 def _learn_symbols(co: CodeObject, listing: Listing, elf: Elf, known: Knowledge) -> bool:

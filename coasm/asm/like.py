@@ -103,7 +103,9 @@ class _Layout:
                 o, n = plan[index]
                 headers[index] = self._header(o, n, len(body), size, infos.get(index))
                 body += data
-                previous = max(previous, offset + (o.size if o is not None and o.type != SHT_NOBITS else 0))
+                previous = max(
+                    previous, offset + (o.size if o is not None and o.type != SHT_NOBITS else 0)
+                )
         body += old.data[previous:]
         for index, row in enumerate(headers):
             _SHDR.pack_into(body, shoff + _SHDR.size * index, *row)
@@ -129,7 +131,11 @@ class _Layout:
         for left in fresh.values():
             for section in left:
                 after = max(
-                    (i for i, (_, n) in enumerate(plan) if n is not None and n.index < section.index),
+                    (
+                        i
+                        for i, (_, n) in enumerate(plan)
+                        if n is not None and n.index < section.index
+                    ),
                     default=len(plan) - 1,
                 )
                 plan.insert(after + 1, (None, section))
@@ -158,7 +164,12 @@ class _Layout:
                 contents[index] = o.data
             else:
                 contents[index] = n.data
-            if o is not None and o.name.startswith(".debug") and moved and contents[index] == o.data:
+            if (
+                o is not None
+                and o.name.startswith(".debug")
+                and moved
+                and contents[index] == o.data
+            ):
                 self.remarks.append(f"{o.name} still describes the code as it was")
         for index, (o, _) in enumerate(plan):
             if o is not None and o.type == SHT_SYMTAB and index not in contents and not o.alloc:
@@ -203,7 +214,7 @@ class _Layout:
         return (
             name,
             base.type,
-            at.flags,
+            base.flags,
             at.addr,
             offset,
             size,
@@ -236,7 +247,10 @@ class _Layout:
                 continue
             used.add(other.index)
             rows.append(
-                (symbol.bind == STB_LOCAL, self._pack(symbol, other, offsets[symbol.index], old=False))
+                (
+                    symbol.bind == STB_LOCAL,
+                    self._pack(symbol, other, offsets[symbol.index], old=False),
+                )
             )
         split = sum(1 for local, _ in rows if local)
         for symbol in new.symbols[1:]:

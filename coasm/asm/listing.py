@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coasm.asm.decode import Instruction, Item, Raw, branch_target
+from coasm.asm.eh_frame import code_pointers
 from coasm.asm.names import display, is_plain, spell, stand_in_line
 from coasm.codeobject import CodeObject, Kernel, Section, Symbol
 from coasm.codeobject.elf import (
@@ -55,7 +56,9 @@ _LINKER_TYPES = frozenset(
 )
 _LINKER_NAMES = frozenset((".relro_padding", ".comment"))
 
-_FLAGS = ((0x1, "w"), (0x2, "a"), (0x4, "x"), (0x10, "M"), (0x20, "S"))
+#: Section flags and how they are written. Merging (M, S) is done: writing it would do it again.
+_FLAGS = ((0x2, "a"), (0x1, "w"), (0x4, "x"))
+_MERGED = 0x30
 _VISIBILITY = {STV_HIDDEN: ".hidden", STV_PROTECTED: ".protected", STV_INTERNAL: ".internal"}
 _TYPES = {STT_NOTYPE: "notype", STT_OBJECT: "object", STT_FUNC: "function"}
 _BINDINGS = {STB_GLOBAL: ".globl", STB_WEAK: ".weak"}
@@ -132,13 +135,15 @@ def carried_sections(co: CodeObject) -> list[Section]:
             continue
         if section.type not in (SHT_PROGBITS, SHT_NOBITS, SHT_NOTE):
             raise UnsupportedError(f"{where}: section type {section.type:#x} is not handled")
-        if section.flags & ~sum(bit for bit, _ in _FLAGS):
+        if section.flags & ~_MERGED & ~sum(bit for bit, _ in _FLAGS):
             raise UnsupportedError(f"{where}: section flags {section.flags:#x} are not handled")
         if section.align & (section.align - 1):
             raise UnsupportedError(f"{where}: alignment {section.align} is no power of two")
         if section.flags & SHF_EXECINSTR and not section.code:
             raise UnsupportedError(f"{where}: executable, but not loaded bytes")
-        if not section.name or any(not (c.isalnum() and c.isascii()) and c not in "._$-+" for c in section.name):
+        if not section.name or any(
+            not (c.isalnum() and c.isascii()) and c not in "._$-+" for c in section.name
+        ):
             raise UnsupportedError(f"{where}: LLVM cannot spell its name")
         found.append(section)
     loaded = sorted((s for s in found if s.alloc), key=lambda s: (s.addr, s.index))
@@ -191,6 +196,7 @@ class _Writer:
                 self.by_section[symbol.shndx][symbol.value].append(symbol)
         self.kernel_by_descriptor = {k.symbol: k for k in co.kernels}
         self.entries = {k.entry for k in co.kernels}
+        self.frames = self._frame_pointers()
         self.targets = self._branch_targets()
         self.ends: dict[int, dict[int, str]] = defaultdict(dict)  # section → address → label
 
@@ -238,14 +244,34 @@ class _Writer:
             starts = {item.address for item in items}
             section = self.co.sections[index]
             starts.add(section.addr + section.size)
-            wanted = set()
+            wanted = {t for p in self.frames.values() for t in p.values() if t in starts}
             for item in items:
                 if isinstance(item, Instruction) and item.address not in self.known.raw:
                     target = branch_target(item)
                     if target is not None and target in starts:
                         wanted.add(target)
             for target in wanted:
-                found[target] = f".L{target - section.addr:04x}_{index}" if len(self.code) > 1 else f".L{target - section.addr:04x}"
+                found[target] = (
+                    f".L{target - section.addr:04x}_{index}"
+                    if len(self.code) > 1
+                    else f".L{target - section.addr:04x}"
+                )
+        return found
+
+    def _frame_pointers(self) -> dict[int, dict[int, int]]:
+        """By section: offset of a pointer in a frame table → the code address it leads to.
+
+        Raises:
+            UnsupportedError: a frame table of unknown form; the linker would take it apart.
+        """
+        found: dict[int, dict[int, int]] = {}
+        for section in self.sections:
+            if section.name != ".eh_frame":
+                continue
+            pointers = code_pointers(section.data, section.addr)
+            if pointers is None:
+                raise UnsupportedError(f"{self.co.name}: .eh_frame is in no known form")
+            found[section.index] = {p.offset: p.target for p in pointers}
         return found
 
     def _target_label(self, instruction: Instruction, section: Section) -> str | None:
@@ -319,13 +345,12 @@ class _Writer:
             self.lines.append(f"\t.size {name}, {symbol.size}")
 
     def _section_line(self, section: Section) -> None:
-        flags = "".join(letter for bit, letter in sorted(_FLAGS, key=lambda f: "awxMS".index(f[1])) if section.flags & bit)
+        flags = "".join(letter for bit, letter in _FLAGS if section.flags & bit)
         kind = {SHT_NOBITS: "@nobits", SHT_NOTE: "@note"}.get(section.type, "@progbits")
-        entsize = f",{section.entsize}" if section.flags & 0x10 else ""
         if section.name == ".text" and flags == "ax":
             self.lines.append("\t.text")
         else:
-            self.lines.append(f'\t.section\t{section.name},"{flags}",{kind}{entsize}')
+            self.lines.append(f'\t.section\t{section.name},"{flags}",{kind}')
 
     def _align(self, alignment: int) -> None:
         if alignment > 1:
@@ -355,7 +380,9 @@ class _Writer:
         end = symbol.value + symbol.size
         if section.code and end in self.item_starts:
             label = self.ends[section.index].setdefault(
-                end, f".Lend{end - section.addr:04x}" + (f"_{section.index}" if len(self.code) > 1 else "")
+                end,
+                f".Lend{end - section.addr:04x}"
+                + (f"_{section.index}" if len(self.code) > 1 else ""),
             )
             self.lines.append(f"\t.size\t{name}, {label}-{name}")
         else:
@@ -380,7 +407,9 @@ class _Writer:
         section = self.co.section_at(kernel.descriptor_address)
         if section is None or section.name != ".rodata":
             return "it is not in .rodata"
-        if (kernel.descriptor_address - section.addr) % DESCRIPTOR_SIZE or section.align % DESCRIPTOR_SIZE:
+        if (
+            kernel.descriptor_address - section.addr
+        ) % DESCRIPTOR_SIZE or section.align % DESCRIPTOR_SIZE:
             return "it is not aligned to 64 bytes"
         symbols = {s.name: s for s in self.co.symbols if s.index in self.names}
         code, descriptor = symbols.get(kernel.name), symbols.get(kernel.symbol)
@@ -404,7 +433,10 @@ class _Writer:
     def _code_section(self, section: Section) -> None:
         items = self.code[section.index]
         self.item_starts = {i.address for i in items} | {section.addr + section.size}
-        self.used_targets: set[int] = set()
+        low, high = section.addr, section.addr + section.size
+        self.used_targets: set[int] = {
+            t for p in self.frames.values() for t in p.values() if low <= t <= high
+        } & set(self.targets)
         symbols = self.by_section[section.index]
         self._section_line(section)
         self._align(section.align)
@@ -449,13 +481,14 @@ class _Writer:
         self._insert_target_labels(places, first)
 
     def _split(self, items: list[Item], labels: set[int]) -> list[Item]:
-        """Data runs cut at labels, and zero instructions in a row joined to data."""
+        """Data runs cut at labels, and zero instructions joined to data: long runs, and padding."""
         labels = labels | set(self.targets) | self.entries
+        functions = self.entries | {s.value for s in self.co.symbols if s.type == STT_FUNC}
         result: list[Item] = []
         run: list[Instruction] = []
 
-        def flush() -> None:
-            if sum(len(i.data) for i in run) >= ZERO_RUN:
+        def flush(*, padding: bool = False) -> None:
+            if run and (padding or sum(len(i.data) for i in run) >= ZERO_RUN):
                 result.append(Raw(run[0].address, b"".join(i.data for i in run), "zeros"))
             else:
                 result.extend(run)
@@ -465,11 +498,11 @@ class _Writer:
             if isinstance(item, Instruction):
                 if any(item.data):
                     if run:
-                        flush()
+                        flush(padding=item.address in functions)
                     result.append(item)
                     continue
                 if item.address in labels:
-                    flush()
+                    flush(padding=item.address in functions)
                 run.append(item)
                 continue
             flush()
@@ -477,7 +510,7 @@ class _Writer:
             cuts = [low, *sorted(a for a in labels if low < a < end), end]
             for a, b in zip(cuts, cuts[1:], strict=False):
                 result.append(Raw(a, item.data[a - low : b - low], item.reason))
-        flush()
+        flush(padding=True)
         return result
 
     def _labels_at(self, address: int, section: Section) -> None:
@@ -488,7 +521,12 @@ class _Writer:
         function = any(s.type == STT_FUNC for s in symbols) or address in self.entries
         if symbols and self.lines[-1] and not self.lines[-1].startswith(("\t.p2align", "\t.text")):
             self.lines.append("")
-        if function and address % _KERNEL_ALIGN == 0 and section.align % _KERNEL_ALIGN == 0 and address != section.addr:
+        if (
+            function
+            and address % _KERNEL_ALIGN == 0
+            and section.align % _KERNEL_ALIGN == 0
+            and address != section.addr
+        ):
             self._align(_KERNEL_ALIGN)
         for symbol in symbols:
             self._label(symbol, section)
@@ -548,7 +586,9 @@ class _Writer:
         if address in known.pins:
             comment = pin_comment(item.data, known.pins[address]) + comment.replace("//", " ;")
         if address in self.remarks:
-            comment = f"{comment} {self.remarks[address]}" if comment else f"// {self.remarks[address]}"
+            comment = (
+                f"{comment} {self.remarks[address]}" if comment else f"// {self.remarks[address]}"
+            )
         self.rows.append((len(self.lines), section.index, item._replace(text=text)))
         self.lines.append(f"\t{text:<{_COLUMN}} {comment}" if comment else f"\t{text}")
 
@@ -622,10 +662,24 @@ class _Writer:
             if low < high:
                 if section.type == SHT_NOBITS:
                     self.lines.append(f"\t.zero {high - low}")
+                elif section.index in self.frames:
+                    self._frame(section, low - section.addr, high - section.addr)
                 else:
                     self._bytes(section.data[low - section.addr : high - section.addr])
         for address in sorted(a for a in symbols if not section.addr <= a <= end):
             self._inside_labels(address, end, section)
+
+    def _frame(self, section: Section, low: int, high: int) -> None:
+        """Bytes of a frame table, its code pointers as distances to labels."""
+        at = low
+        for offset, target in sorted(self.frames[section.index].items()):
+            label = self.targets.get(target)
+            if label is None or not low <= offset <= high - 4:
+                continue
+            self._bytes(section.data[at:offset])
+            self.lines.append(f"\t.long {label}-.")
+            at = offset + 4
+        self._bytes(section.data[at:high])
 
     def _descriptor(self, kernel: Kernel, symbols: list[Symbol], section: Section) -> None:
         out = self.lines
@@ -706,19 +760,34 @@ def note_bytes(metadata: bytes) -> bytes:
     return header + metadata + b"\0" * (-len(metadata) % 4)
 
 
-def head_lines(co: CodeObject, digest: str, output: str, commands: tuple[str, str], warnings: tuple[str, ...]) -> list[str]:
+def head_lines(
+    co: CodeObject,
+    digest: str,
+    features: tuple[str, ...],
+    commands: tuple[str, str | None],
+    warnings: tuple[str, ...],
+) -> list[str]:
     """The comment at the top: what the listing came from and how it is assembled."""
-    name = display(os.path.basename(co.name))
     lines = [
-        f"// {name}",
+        f"// {display(os.path.basename(co.name))}",
         f"// sha256 {digest}",
         f"// {co.target}, code object v{co.code_object_version}",
         "//",
         f"// {display(commands[0])}",
-        f"// {display(commands[1])}",
-        "//   (the second leaves LLVM's choice where a `pin` comment holds the original encoding)",
     ]
+    if commands[1] is not None:
+        lines += [
+            f"// {display(commands[1])}",
+            "//   (clang alone leaves LLVM's choice where a `pin` comment holds the original encoding)",
+        ]
+    if features:
+        lines += ["//", f"// coasm: features {' '.join(features)}"]
+    if co.code_object_version < 4:
+        lines += ["//", "// LLVM no longer writes code object v3: this listing says v4."]
     if warnings:
-        lines += ["//", "// Editing before these breaks the distance that is baked into the code:"]
+        lines += [
+            "//",
+            "// An edit between these and what they reach breaks a distance in the code:",
+        ]
         lines += [f"//   {display(w)}" for w in warnings]
     return [*lines, ""]

@@ -19,7 +19,16 @@ from typing import NamedTuple
 
 from coasm.target import Processor
 
-__all__ = ["DONT_CARE", "DROPPED", "RESPELLINGS", "DontCare", "dont_care_rows", "dropped", "has_respellings", "respell"]
+__all__ = [
+    "DONT_CARE",
+    "DROPPED",
+    "RESPELLINGS",
+    "DontCare",
+    "dont_care_rows",
+    "dropped",
+    "has_respellings",
+    "respell",
+]
 
 
 def _gfx125(processor: Processor) -> bool:
@@ -134,7 +143,10 @@ def _packed_scalar(match: re.Match[str]) -> tuple[str, int]:
     sources = match[2].split(", ")[1:]
     modifiers = dict(m.split(":", 1) for m in match[3].split())
     selects = {
-        key: [int(bit) for bit in modifiers.get(key, f"[{','.join(default * len(sources))}]")[1:-1].split(",")]
+        key: [
+            int(bit)
+            for bit in modifiers.get(key, f"[{','.join(default * len(sources))}]")[1:-1].split(",")
+        ]
         for key, default in (("op_sel", "0"), ("op_sel_hi", "1"))
     }
     cleared = 0

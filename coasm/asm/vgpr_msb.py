@@ -17,7 +17,6 @@ from coasm.asm.decode import (
     Instruction,
     Item,
     branch_target,
-    features,
     parse_dump,
     probe,
     real_registers,
@@ -78,7 +77,7 @@ def _after(item: Instruction, state: int) -> int:
 
 
 def with_registers(
-    co: CodeObject, llvm: Llvm, code: dict[int, list[Item]]
+    co: CodeObject, llvm: Llvm, code: dict[int, list[Item]], mattr: str
 ) -> dict[int, list[Item]]:
     """*code* with the registers that each instruction reaches, as :class:`Instruction` has them."""
     reached = states(co, code)
@@ -100,7 +99,7 @@ def with_registers(
             path = Path(folder, "probe.co")
             abi = co.elf.header.abi_version
             path.write_bytes(probe(co.target, abi, bytes(stream), starts))
-            dump = objdump(llvm, [path], ",".join(features(co)))
+            dump = objdump(llvm, [path], mattr)
         printed = {address: text for address, _, text in parse_dump(dump.text)}
 
     def settled(item: Item) -> Item:

@@ -15,14 +15,23 @@ __all__ = ["asm"]
 
 
 def asm(
-    file: Annotated[str, typer.Argument(metavar="FILE.s", help="The listing (- is standard input).")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE.s", help="The listing (- is standard input).")
+    ],
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="The code object (default: FILE's name with .rebuilt.co)."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The code object (default: FILE's name with .rebuilt.co).",
+        ),
     ] = None,
     like: Annotated[
         str | None,
-        typer.Option("--like", metavar="ORIG.co", help="Lay out what is not loaded as in this object."),
+        typer.Option(
+            "--like", metavar="ORIG.co", help="Lay out what is not loaded as in this object."
+        ),
     ] = None,
     json_: JsonOption = False,
     llvm: LlvmOption = None,

@@ -18,9 +18,16 @@ def disasm(
     file: Annotated[str, typer.Argument(metavar="FILE", help="The code object (.co, .hsaco).")],
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="The listing (default: FILE's name with .s; - is standard output)."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The listing (default: FILE's name with .s; - is standard output).",
+        ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite an existing listing.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", "-f", help="Overwrite an existing listing.")
+    ] = False,
     json_: JsonOption = False,
     llvm: LlvmOption = None,
 ) -> None:

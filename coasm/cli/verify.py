@@ -107,8 +107,8 @@ def _lines(report: Report, everything: bool, width: int) -> Iterator[Sequence[_S
     yield from _findings("global symbols", report.symbols, everything)
     yield []
     if report.equivalent:
-        same = "identical" if report.file_identical else "equivalent"
-        yield [(f"The two are {same}.", "bold green")]
+        how = "identical" if report.file_identical else "equivalent"
+        yield [(f"The two are {how}.", "bold green")]
     else:
         yield [("The two are different.", "bold red")]
 
@@ -193,7 +193,7 @@ def _hunks(hunks: Sequence[Hunk], everything: bool, width: int) -> Iterator[Sequ
         for mark, one, other in rows:
             style = _MARK_STYLES.get(mark, "")
             if beside:
-                yield [(f"{mark} {one:<{column}}  {mark} {other}", style)]
+                yield [(f"{mark} {one:<{column}}  {mark if other else ''} {other}", style)]
             elif mark == "~":
                 yield [(f"- {one}", "red")]
                 yield [(f"+ {other}", "green")]

@@ -209,7 +209,9 @@ def load(source: str | os.PathLike[str] | bytes, *, name: str | None = None) -> 
             raise UnsupportedError(f"{name}: {what}")
     elf = Elf(data, name)
     if elf.header.type == ET_REL:
-        raise UnsupportedError(f"{name}: a relocatable file (ET_REL); link it first (ld.lld -shared)")
+        raise UnsupportedError(
+            f"{name}: a relocatable file (ET_REL); link it first (ld.lld -shared)"
+        )
     if elf.header.type != ET_DYN:
         raise UnsupportedError(f"{name}: ELF type {elf.header.type}, expected ET_DYN (3)")
     try:
@@ -243,9 +245,7 @@ def read_input(path: str | os.PathLike[str]) -> bytes:
 def _check_overlaps(elf: Elf) -> None:
     """Refuse sections that overlap in memory, or lie about where the file has them."""
     loads = [s for s in elf.segments if s.type == PT_LOAD]
-    alloc = sorted(
-        (s for s in elf.sections if s.alloc and s.size), key=lambda s: (s.addr, s.index)
-    )
+    alloc = sorted((s for s in elf.sections if s.alloc and s.size), key=lambda s: (s.addr, s.index))
     end, last = 0, None
     for section in alloc:
         where = f"{elf.name}: section {section.index} ({section.name!r})"

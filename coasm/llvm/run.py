@@ -1,7 +1,7 @@
 """Runs the LLVM tools: the disassembler, the assembler, the linker. Starts every process of coasm.
 
 No input reaches a shell, and every file name that a tool sees is made here. ``llvm-mc`` assembles
-where it is there (it starts faster), ``clang -x assembler`` elsewhere: both are the same assembler.
+where it is there (it starts faster), ``clang -cc1as`` elsewhere: both are the same assembler.
 """
 
 from __future__ import annotations
@@ -19,7 +19,16 @@ from coasm.errors import AssemblyError, ToolError
 from coasm.llvm.find import Llvm
 from coasm.target import TargetID
 
-__all__ = ["Assembled", "Diagnostic", "Dump", "assemble", "clang_command", "link", "objdump", "version_of"]
+__all__ = [
+    "Assembled",
+    "Diagnostic",
+    "Dump",
+    "assemble",
+    "clang_command",
+    "link",
+    "objdump",
+    "version_of",
+]
 
 TRIPLE = "amdgcn-amd-amdhsa"
 
@@ -54,11 +63,14 @@ class Assembled(NamedTuple):
     @property
     def diagnostics(self) -> list[Diagnostic]:
         return [
-            Diagnostic(int(m[1]), int(m[2]), m[3], m[4]) for m in _DIAGNOSTIC.finditer(self.messages)
+            Diagnostic(int(m[1]), int(m[2]), m[3], m[4])
+            for m in _DIAGNOSTIC.finditer(self.messages)
         ]
 
 
-def run(command: Sequence[str | os.PathLike[str]], **options: object) -> subprocess.CompletedProcess[bytes]:
+def run(
+    command: Sequence[str | os.PathLike[str]], **options: object
+) -> subprocess.CompletedProcess[bytes]:
     """Run one tool to its end, its output captured.
 
     Raises:
@@ -103,8 +115,15 @@ def assembler_command(
 ) -> list[str]:
     """The command that assembles standard input; its output file is still to be named."""
     if llvm.mc is None:
-        flags = _clang_target(target, code_object_version, mattr)
-        return [llvm.clang, "-c", "-x", "assembler", *flags, "-", "-o"]
+        return [
+            llvm.clang,
+            "-cc1as",
+            *("-triple", TRIPLE, "-filetype", "obj", "-target-cpu", target.name),
+            *(part for f in mattr.split(",") if f for part in ("-target-feature", f)),
+            *("-mllvm", f"--amdhsa-code-object-version={code_object_version}"),
+            "-",
+            "-o",
+        ]
     return [
         llvm.mc,
         f"-triple={TRIPLE}",
@@ -158,16 +177,23 @@ def assemble(
         return Assembled(Path(out).read_bytes(), messages)
 
 
-def _clang_target(target: TargetID, code_object_version: int, mattr: str) -> list[str]:
-    flags = ["-target", TRIPLE, f"-mcpu={target.name}", f"-mcode-object-version={code_object_version}"]
-    if "+wavefrontsize64" in mattr:
-        flags.append("-mwavefrontsize64")
-    return flags
+#: Features that clang's driver has a flag for; it cannot be told of the others.
+_CLANG_FLAGS = {"+wavefrontsize64": "-mwavefrontsize64"}
 
 
-def clang_command(source: str, output: str, target: TargetID, code_object_version: int, mattr: str = "") -> str:
-    """The command line that a person types to assemble and link a listing with plain clang."""
-    flags = " ".join(_clang_target(target, code_object_version, mattr))
+def clang_command(
+    source: str, output: str, target: TargetID, code_object_version: int, mattr: str = ""
+) -> str | None:
+    """The command that assembles and links a listing with plain clang; None where none does."""
+    extra = [_CLANG_FLAGS.get(feature) for feature in mattr.split(",") if feature]
+    if None in extra:
+        return None
+    flags = " ".join(
+        [
+            f"-target {TRIPLE} -mcpu={target} -mcode-object-version={code_object_version}",
+            *(flag for flag in extra if flag),
+        ]
+    )
     return f"clang -x assembler {flags} {source} -o {output}"
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -132,17 +132,30 @@ def test_closed_pipe(arguments: list[str]) -> None:
 
 
 def test_help_starts_fast() -> None:
-    """`coasm --help` takes at most 0.1 s more than `python -c pass`: the best of several runs."""
+    """`coasm --help` takes at most 0.1 s more than `python -c pass`: the best of several runs.
+
+    Processor time is compared, so that other tests that run beside this one do not count.
+    """
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+
+    def used() -> float:
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
 
     def best(*command: str) -> float:
         times = []
         for _ in range(7):
-            start = time.perf_counter()
-            subprocess.run([sys.executable, *command], cwd=_ROOT, stdout=subprocess.DEVNULL)
-            times.append(time.perf_counter() - start)
+            start = used()
+            subprocess.run(
+                [sys.executable, *command],
+                cwd=_ROOT,
+                env=environment,
+                stdout=subprocess.DEVNULL,
+                check=True,
+            )
+            times.append(used() - start)
         return min(times)
 
-    best("-m", "coasm", "--help")  # fills the bytecode cache, where it may be written
     assert best("-m", "coasm", "--help") - best("-c", "pass") < 0.1
 
 
