@@ -6,6 +6,7 @@ of standard output went away (what a shell reports for SIGINT and SIGPIPE).
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -13,7 +14,21 @@ from collections.abc import Sequence
 
 from coasm.errors import AssemblyError, CoasmError
 
-__all__ = ["main"]
+__all__ = ["main", "script"]
+
+
+def script() -> None:
+    """The console script: :func:`main`, then the end of the process.
+
+    What the interpreter would tear down is memory; it takes as long as a small command.
+    """
+    status = main()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    if "coasm.llvm.prefetch" in sys.modules:
+        sys.modules["coasm.llvm.prefetch"].end()
+    os._exit(status)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,10 +75,6 @@ def _run(arguments: Sequence[str]) -> int:
             print("coasm (not installed)")
         return 0
 
-    if arguments and arguments[0] == "disasm":
-        from coasm.llvm.prefetch import start
-
-        start(arguments[1:])
     if arguments and arguments[0] == "disasm":  # llvm-objdump works while the rest is imported
         from coasm.llvm import prefetch
 
@@ -88,4 +99,4 @@ def _fail(message: str, status: int = 2, *, multiline: bool = False) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    script()

@@ -17,7 +17,7 @@ __all__ = [
 
 
 class CoasmError(Exception):
-    """A failure that a user can act on; its text is one clear line (assembler messages: several)."""
+    """A failure that a user can act on; its text is one clear line (of an assembler: several)."""
 
     #: The exit status that the command line gives this error: "could not be judged".
     exit_code = 2

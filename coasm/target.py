@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-
 from coasm.errors import UnsupportedError
 
 __all__ = [

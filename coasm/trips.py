@@ -33,9 +33,9 @@ class RoundTrip:
     """What became of one object.
 
     ``raw`` counts instructions that became data, ``pinned`` those whose original encoding is kept
-    beside LLVM's. ``checks`` are the verdicts of :mod:`coasm.verify`; ``loaded_identical`` is judged
-    on the fresh link of the listing alone, ``file_identical`` with ``--like``. ``status`` is
-    ``ok``, ``different`` or ``error``.
+    beside LLVM's. ``checks`` are the verdicts of :mod:`coasm.verify`; ``loaded_identical`` is
+    judged on the fresh link of the listing alone, ``file_identical`` with ``--like``. ``status``
+    is ``ok``, ``different`` or ``error``.
     """
 
     path: str

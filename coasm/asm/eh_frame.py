@@ -1,8 +1,8 @@
 """The call frame table: which of its words are distances to code.
 
 The linker takes ``.eh_frame`` apart and drops every entry that no relocation ties to code, so the
-address of each entry is written as a distance to a label. Source: Linux Standard Base Core, "Exception
-Frames" (DWARF CFI with pointer encodings).
+address of each entry is written as a distance to a label. Source: Linux Standard Base Core,
+"Exception Frames" (DWARF CFI with pointer encodings).
 """
 
 from __future__ import annotations

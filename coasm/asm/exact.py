@@ -1,9 +1,9 @@
 """Finds the listing that assembles to the same bytes, by assembling what it wrote.
 
-Each round writes the whole listing, assembles it as ``coasm asm`` would, and compares every section,
-every symbol and every instruction with the original. What came out differently is a fact: the next
-round pins it, spells it differently, or writes it as data. The object of the last round, made from
-the very text that is handed out, is kept: a round trip links it.
+Each round writes the whole listing, assembles it as ``coasm asm`` would, and compares every
+section, every symbol and every instruction with the original. What came out differently is a fact:
+the next round pins it, spells it differently, or writes it as data. The object of the last round,
+made from the very text that is handed out, is kept: a round trip links it.
 """
 
 from __future__ import annotations
@@ -115,9 +115,11 @@ def _exact(
 
 
 def _digest(data: bytes) -> str:
-    import hashlib
-
-    return hashlib.sha256(data).hexdigest()
+    try:  # hashlib loads OpenSSL, which takes longer than the digest
+        from _sha256 import sha256  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        from hashlib import sha256
+    return str(sha256(data).hexdigest())
 
 
 def _commands(output: str, what: Declared) -> tuple[str, str | None]:

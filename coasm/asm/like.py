@@ -115,7 +115,7 @@ class _Layout:
         return Like(bytes(body), tuple(self.remarks))
 
     def _plan(self) -> list[tuple[Section | None, Section | None]]:
-        """The sections of the result: (the original's, the fresh one's), in the original's order."""
+        """The sections of the result: (the original's, the fresh one's), in its order."""
         fresh: dict[tuple[str, bool], list[Section]] = defaultdict(list)
         for section in self.new.sections:
             fresh[section.name, section.alloc].append(section)
@@ -181,7 +181,7 @@ class _Layout:
         if names_at is not None:
             grown = bytearray(contents[names_at])
             self.section_names: dict[str, int] = {}
-            for index, (o, n) in enumerate(plan):
+            for o, n in plan:
                 if o is None and n is not None and n.name not in self.section_names:
                     self.section_names[n.name] = len(grown)
                     grown += n.name.encode("utf-8", "surrogateescape") + b"\0"

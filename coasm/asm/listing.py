@@ -1,7 +1,7 @@
 """A code object as assembler text: which lines stand for what.
 
-:func:`render` writes the text from a :class:`~coasm.codeobject.CodeObject`, its decoded code and the
-:class:`Knowledge` that :mod:`coasm.asm.exact` has gathered about what LLVM makes of it.
+:func:`render` writes the text from a :class:`~coasm.codeobject.CodeObject`, its decoded code and
+the :class:`Knowledge` that :mod:`coasm.asm.exact` has gathered about what LLVM makes of it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 from coasm.asm.decode import Instruction, Item, Raw, branch_target
@@ -87,8 +88,8 @@ class Knowledge:
 class Listing(NamedTuple):
     """The text of a ``.s`` file, and which of its lines hold which instruction.
 
-    ``rows`` are (0-based line, section index, instruction as written) in address order; ``warnings``
-    are for the person who edits it.
+    ``rows`` are (0-based line, section index, instruction as written) in address order;
+    ``warnings`` are for the person who edits it.
     """
 
     text: str
@@ -366,11 +367,10 @@ class _Writer:
         name = self.names[symbol.index]
         descriptor = self._descriptor_of(symbol)
         self._attributes(symbol, name, visibility=descriptor is None)
-        if descriptor is not None and symbol.visibility != STV_DEFAULT:
-            # The directive block copies this symbol's visibility of that moment to NAME.kd, and
-            # makes a default one protected: see _descriptor.
-            if descriptor.visibility == symbol.visibility:
-                self.lines.append(f"\t{_VISIBILITY[symbol.visibility]}\t{name}")
+        # The directive block copies this symbol's visibility of that moment to NAME.kd, and makes
+        # a default one protected: see _descriptor.
+        if descriptor is not None and descriptor.visibility == symbol.visibility != STV_DEFAULT:
+            self.lines.append(f"\t{_VISIBILITY[symbol.visibility]}\t{name}")
         self.lines.append(f"{name}:")
         self._size(symbol, name, section)
 
@@ -460,11 +460,15 @@ class _Writer:
         lines, rows, index = self.lines, self.rows, section.index
         for item in self._split(items, set(starts)):
             address = item.address
-            if address not in special and not pending and isinstance(item, Instruction):
-                if branch_target(item) is None:  # nearly every line
-                    rows.append((len(lines), index, item))
-                    lines.append("\t" + item.text)
-                    continue
+            if (  # nearly every line
+                address not in special
+                and not pending
+                and isinstance(item, Instruction)
+                and branch_target(item) is None
+            ):
+                rows.append((len(lines), index, item))
+                lines.append("\t" + item.text)
+                continue
             places.append((len(lines), address))
             self._labels_at(address, section)
             while pending and address < pending[-1] < address + len(item.data):
@@ -508,7 +512,7 @@ class _Writer:
             flush()
             low, end = item.address, item.address + len(item.data)
             cuts = [low, *sorted(a for a in labels if low < a < end), end]
-            for a, b in zip(cuts, cuts[1:], strict=False):
+            for a, b in pairwise(cuts):
                 result.append(Raw(a, item.data[a - low : b - low], item.reason))
         flush(padding=True)
         return result
@@ -573,10 +577,9 @@ class _Writer:
         comment = ""
         if target is not None:
             label = None if address in known.numeric_targets else self._target_label(item, section)
-            before, comma, last = text.rpartition(", ")
+            before, comma, _ = text.rpartition(", ")
             if not comma:
-                before, _, last = text.partition(" ")
-                before, comma = before, " "
+                before, comma = text.partition(" ")[0], " "
             if label is not None:
                 text = f"{before}{comma}{label}"
             else:
@@ -778,7 +781,7 @@ def head_lines(
     if commands[1] is not None:
         lines += [
             f"// {display(commands[1])}",
-            "//   (clang alone leaves LLVM's choice where a `pin` comment holds the original encoding)",
+            "//   (clang alone leaves LLVM's encoding where a `pin` comment holds the original's)",
         ]
     if features:
         lines += ["//", f"// coasm: features {' '.join(features)}"]

@@ -1,8 +1,8 @@
 """Symbol names in assembler text: which LLVM can spell, and stand-ins for the rest.
 
 A stand-in is an ordinary name; a ``// coasm: symbol STAND-IN "name"`` line of the listing says what
-it stands for, and :func:`coasm.asm.build.assemble_listing` gives the symbol its own name back in the
-object, before it is linked.
+it stands for, and :func:`coasm.asm.build.assemble_listing` gives the symbol its own name back in
+the object, before it is linked.
 """
 
 from __future__ import annotations

@@ -89,7 +89,8 @@ def _over(co: CodeObject, kernel: Kernel, use: Used) -> Iterable[str]:
     for what, letter, (count, address), limit in limits:
         if count > limit:
             yield (
-                f"{letter}{count - 1} is used at {address:#x}, but the descriptor declares {limit} {what}"
+                f"{letter}{count - 1} is used at {address:#x}, "
+                f"but the descriptor declares {limit} {what}"
             )
     # Dynamic LDS is added at launch, so only a kernel that declares some can be judged.
     if declared.lds and use.lds[0] > declared.lds:
@@ -113,9 +114,8 @@ def _disagreements(co: CodeObject, kernel: Kernel) -> Iterable[str]:
             continue  # not stated: what AMD's own assembler writes
         if isinstance(said, int) and said != value:
             yield f"the descriptor declares {value} {what}, the metadata's {key} is {said}"
-    said = kernel.metadata.get(".vgpr_count")
-    if isinstance(said, int) and said > declared.vgprs:
-        yield f"the descriptor declares {declared.vgprs} VGPRs, the metadata's .vgpr_count is {said}"
-    said = kernel.metadata.get(".sgpr_count")
-    if isinstance(said, int) and declared.sgprs is not None and said > declared.sgprs:
-        yield f"the descriptor declares {declared.sgprs} SGPRs, the metadata's .sgpr_count is {said}"
+    counts = ((".vgpr_count", declared.vgprs, "VGPRs"), (".sgpr_count", declared.sgprs, "SGPRs"))
+    for key, count, what in counts:
+        said = kernel.metadata.get(key)
+        if isinstance(said, int) and count is not None and said > count:
+            yield f"the descriptor declares {count} {what}, the metadata's {key} is {said}"

@@ -2,8 +2,8 @@
 
 An operand holds the low 8 bits of a VGPR number; the upper 2 come from a state of the wave, one
 field for each of src0, src1, src2 and dst, which ``s_set_vgpr_msb`` sets from the low byte of its
-immediate. The disassembler follows that state line by line and forgets it at every symbol. Here it is
-followed along branches from each kernel's entry, where it is 0, and each instruction is printed
+immediate. The disassembler follows that state line by line and forgets it at every symbol. Here it
+is followed along branches from each kernel's entry, where it is 0, and each instruction is printed
 again under the state it runs in. Source: LLVM, AMDGPUInstPrinter and AMDGPULowerVGPREncoding.
 """
 

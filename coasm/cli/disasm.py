@@ -82,8 +82,8 @@ def disasm(
     kernels = len(co.kernels)
     say = sys.stderr if path == "-" else sys.stdout
     print(
-        f"{printable(path)}: {co.target}, {kernels} kernel{'s' * (kernels != 1)}, {', '.join(counts)}; "
-        "assembles to the same bytes",
+        f"{printable(path)}: {co.target}, {kernels} kernel{'s' * (kernels != 1)}, "
+        f"{', '.join(counts)}; assembles to the same bytes",
         file=say,
     )
     for warning in found.warnings:

@@ -31,7 +31,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The resources, imported when they are first asked for: ``coasm disasm`` does not need them."""
+    """The resources, imported when first asked for: ``coasm disasm`` does not need them."""
     if name in ("Resources", "UserSgpr", "resources"):
         from coasm.descriptor import declared
 

@@ -1,14 +1,15 @@
 """Starts the LLVM tools of ``coasm disasm`` before the rest of the program is imported.
 
 A disassembly takes about as long as the command line's imports, and the assembler a third of its
-time to start. The disassembler's output is taken by :func:`take`; the assembler waits for its source
-in :data:`coasm.llvm.run.waiting`. What is not taken ends with the process.
+time to start. The disassembler's output is taken by :func:`take`; the assembler waits for its
+source in :data:`coasm.llvm.run.waiting`. What is not taken ends with the process.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -28,6 +29,7 @@ from coasm.target import ABI_TO_COV, TargetID
 
 __all__ = ["start", "take"]
 
+_folders: list[str] = []
 _running: dict[tuple[str, str], tuple[subprocess.Popen[bytes], IO[bytes]]] = {}
 
 
@@ -55,7 +57,7 @@ def start(arguments: Sequence[str]) -> None:
         if header[:4] != b"\x7fELF" or len(header) < 64:
             return
         llvm = find_llvm(directory)
-        output = tempfile.TemporaryFile(prefix="coasm-")
+        output = tempfile.TemporaryFile(prefix="coasm-")  # noqa: SIM115  (outlives this call)
         # Absolute: a name that starts with "-" or "@" would mean something else to the tool.
         command = [llvm.objdump, *objdump_arguments(), os.path.abspath(path)]
         process = subprocess.Popen(
@@ -74,17 +76,27 @@ def _start_assembler(llvm: Llvm, header: bytes) -> None:
     if target.processor.version[0] >= 10 or any(v in ("on", "off") for _, v in settings):
         return  # its features are known only to those who have read the whole object
     command = assembler_command(llvm, target, max(ABI_TO_COV[header[8]], 4))
-    folder = tempfile.TemporaryDirectory(prefix="coasm-")
-    process, out = start_assembler(command, folder.name)
-    waiting[tuple(command)] = (process, out)
+    folder = tempfile.mkdtemp(prefix="coasm-")
+    waiting[tuple(command)] = start_assembler(command, folder)
+    _folders.append(folder)
+    if len(_folders) == 1:
+        atexit.register(end)
 
-    def end() -> None:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-        folder.cleanup()
 
-    atexit.register(end)
+def end() -> None:
+    """End what was started and not taken, and remove its files."""
+    for process, _ in waiting.values():
+        process.kill()
+        process.wait()
+    waiting.clear()
+    for process, output in _running.values():
+        process.kill()
+        process.wait()
+        output.close()
+    _running.clear()
+    for folder in _folders:
+        shutil.rmtree(folder, ignore_errors=True)
+    _folders.clear()
 
 
 def take(path: str, tool: str) -> Dump | None:

@@ -7,7 +7,6 @@ where it is there (it starts faster), ``clang -cc1as`` elsewhere: both are the s
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import tempfile
@@ -21,21 +20,17 @@ from coasm.target import TargetID
 
 __all__ = [
     "Assembled",
-    "Diagnostic",
     "Dump",
     "assemble",
     "clang_command",
     "link",
     "objdump",
-    "version_of",
 ]
 
 TRIPLE = "amdgcn-amd-amdhsa"
 
 #: Seconds after which a tool is given up: far above what the largest real object takes.
 TIMEOUT = 300
-
-_DIAGNOSTIC = re.compile(r"^(?:[^:\n]*?):(\d+):(\d+): (error|warning): (.*)$", re.M)
 
 
 class Dump(NamedTuple):
@@ -45,32 +40,14 @@ class Dump(NamedTuple):
     complete: bool
 
 
-class Diagnostic(NamedTuple):
-    """One message of the assembler: 1-based line and column of its input."""
-
-    line: int
-    column: int
-    kind: str
-    text: str
-
-
 class Assembled(NamedTuple):
     """An assembler run: the relocatable object, or None, and the messages as printed."""
 
     data: bytes | None
     messages: str
 
-    @property
-    def diagnostics(self) -> list[Diagnostic]:
-        return [
-            Diagnostic(int(m[1]), int(m[2]), m[3], m[4])
-            for m in _DIAGNOSTIC.finditer(self.messages)
-        ]
 
-
-def run(
-    command: Sequence[str | os.PathLike[str]], **options: object
-) -> subprocess.CompletedProcess[bytes]:
+def run(command: Sequence[str | os.PathLike[str]]) -> subprocess.CompletedProcess[bytes]:
     """Run one tool to its end, its output captured.
 
     Raises:
@@ -83,7 +60,6 @@ def run(
             stdin=subprocess.DEVNULL,
             timeout=TIMEOUT,
             check=False,
-            **options,  # type: ignore[call-overload]
         )
     except subprocess.TimeoutExpired:
         raise ToolError(f"{command[0]} did not end within {TIMEOUT} s") from None
@@ -160,7 +136,8 @@ def assemble(
     command = assembler_command(llvm, target, code_object_version, mattr)
     with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
         try:
-            process, out = waiting.pop(tuple(command), None) or start_assembler(command, folder)
+            key = tuple(command)
+            process, out = waiting.pop(key) if key in waiting else start_assembler(command, folder)
             _, errors = process.communicate(source, TIMEOUT)
         except subprocess.TimeoutExpired:
             process.kill()

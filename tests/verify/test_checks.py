@@ -336,8 +336,12 @@ def test_every_metadata_key(objects: dict[str, CodeObject]) -> None:
     [
         (".sgpr_count: 24", ".sgpr_count: 240", "amdhsa.kernels[0].sgpr_count"),
         (".vgpr_count: 16", ".vgpr_count: '16'", None),
-        ("    .vgpr_count: 16\n", "", "amdhsa.kernels[0].vgpr_count"),
-        ("[ 1, 2 ]", "[ 1, 2, 3 ]", "amdhsa.version[2]"),
+        ("    .uses_dynamic_stack: false\n", "", "amdhsa.kernels[0].uses_dynamic_stack"),
+        (
+            "      - { .name: count, .size: 4, .offset: 8, .value_kind: by_value }\n",
+            "",
+            "amdhsa.kernels[0].args[1]",
+        ),
         (
             ".uses_dynamic_stack: false",
             ".uses_dynamic_stack: true",

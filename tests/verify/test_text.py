@@ -307,7 +307,10 @@ def test_equal_code_whose_surroundings_moved(llvm: Llvm, target: str) -> None:
 # --- bits that the disassembler ignores
 
 
-MFMA = "v_mfma_scale_f32_16x16x128_f8f6f4 v[0:3], v[4:11], v[12:19], v[0:3], v20, v21 op_sel_hi:[0,0,0]"
+MFMA = (
+    "v_mfma_scale_f32_16x16x128_f8f6f4 v[0:3], v[4:11], v[12:19], v[0:3], v20, v21 "
+    "op_sel_hi:[0,0,0]"
+)
 
 
 def test_one_ignored_bit(llvm: Llvm) -> None:
