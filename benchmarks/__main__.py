@@ -51,7 +51,9 @@ def bench_disasm(corpus: Path, llvm: Llvm) -> bool:
         ]
         times = interleaved(
             {
-                "coasm disasm": lambda: run([*COASM, "disasm", str(path), "-o", f"{folder}/o.s", "-f"]),
+                "coasm disasm": lambda: run(
+                    [*COASM, "disasm", str(path), "-o", f"{folder}/o.s", "-f"]
+                ),
                 "llvm-objdump": lambda: run([llvm.objdump, "-d", str(path)]),
                 "llvm-mc": lambda: run(floor),
             },
@@ -93,7 +95,9 @@ def bench_roundtrip(corpus: Path, llvm: Llvm) -> bool:
         ours = cpu_of_children(lambda: run([*COASM, "roundtrip", *paths, "--json"]))
     print(f"  {len(paths)} objects: {ours:.1f} s CPU, the LLVM tools alone {below:.1f} s")
     ratio = ours / below
-    return report("coasm roundtrip over objdump and clang (CPU)", f"{ratio:.2f}", ratio <= 1.5, "1.5")
+    return report(
+        "coasm roundtrip over objdump and clang (CPU)", f"{ratio:.2f}", ratio <= 1.5, "1.5"
+    )
 
 
 BENCHMARKS = {"help": bench_help, "disasm": bench_disasm, "roundtrip": bench_roundtrip}

@@ -9,7 +9,9 @@ from __future__ import annotations
 __all__ = [
     "AssemblyError",
     "CoasmError",
+    "DeviceError",
     "FormatError",
+    "LaunchError",
     "OutputError",
     "ToolError",
     "UnsupportedError",
@@ -41,3 +43,11 @@ class AssemblyError(CoasmError):
 
 class OutputError(CoasmError):
     """An output file cannot be written, or exists and would be overwritten."""
+
+
+class LaunchError(CoasmError):
+    """A launch that does not fit its kernel: arguments, geometry, manifest, or launch file."""
+
+
+class DeviceError(CoasmError):
+    """The device or its runtime is missing, does not fit the object, or refused a call."""

@@ -77,9 +77,11 @@ def roundtrip(
     listed = exact_listing(co, llvm, dump=dump)
     fresh = link_object(listed.object, llvm)
     report = verify(co, load(fresh, name=co.name), llvm)
-    checks: dict[str, str | None] = {name: str(report.checks[name].verdict) for name in CHECKS}
+    checks: dict[str, str | None] = dict(report.verdicts)
     kept = like(fresh, co)
-    ok = report.loaded_identical and all(v in ("identical", "equivalent") for v in checks.values())
+    different = [name for name, verdict in checks.items() if verdict == "different"]
+    different += ["data"] if report.data else []
+    different += [] if report.loaded_identical else ["loaded image"]
     return RoundTrip(
         path=path or co.name,
         target=str(co.target),
@@ -91,8 +93,8 @@ def roundtrip(
         checks=checks,
         loaded_identical=report.loaded_identical,
         file_identical=kept.data == co.data,
-        status="ok" if ok else "different",
-        error=None if ok else report.summary(),
+        status="different" if different else "ok",
+        error=f"different: {', '.join(different)}" if different else None,
         seconds=round(time.perf_counter() - started, 4),
     )
 
@@ -185,7 +187,7 @@ def _batches(
         try:
             data = read_input(path)
         except CoasmError as error:
-            failed.append(RoundTrip(path=path, error=str(error)))
+            failed.append(RoundTrip(path=path, error=str(error).removeprefix(f"{path}: ")))
             continue
         digest = hashlib.sha256(data).digest()
         if digest in first:
@@ -228,7 +230,7 @@ def _run_batch(paths: Sequence[str], directory: str | None) -> list[RoundTrip]:
                     code_object_version=(
                         co.code_object_version if isinstance(co, CodeObject) else None
                     ),
-                    error=str(error),
+                    error=str(error).removeprefix(f"{path}: "),
                     seconds=round(time.perf_counter() - started, 4),
                 )
             )

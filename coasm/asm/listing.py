@@ -57,7 +57,8 @@ _LINKER_TYPES = frozenset(
 )
 _LINKER_NAMES = frozenset((".relro_padding", ".comment"))
 
-#: Section flags and how they are written. Merging (M, S) is done: writing it would do it again.
+#: Section flags and how they are written. Loaded sections were merged already, and doing it again
+#: might change them; the assembler insists on what it knows of debug sections.
 _FLAGS = ((0x2, "a"), (0x1, "w"), (0x4, "x"))
 _MERGED = 0x30
 _VISIBILITY = {STV_HIDDEN: ".hidden", STV_PROTECTED: ".protected", STV_INTERNAL: ".internal"}
@@ -348,6 +349,8 @@ class _Writer:
     def _section_line(self, section: Section) -> None:
         flags = "".join(letter for bit, letter in _FLAGS if section.flags & bit)
         kind = {SHT_NOBITS: "@nobits", SHT_NOTE: "@note"}.get(section.type, "@progbits")
+        if not section.alloc and section.flags & _MERGED == _MERGED and section.entsize:
+            flags, kind = flags + "MS", f"{kind},{section.entsize}"
         if section.name == ".text" and flags == "ax":
             self.lines.append("\t.text")
         else:

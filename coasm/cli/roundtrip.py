@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from coasm.cli.options import JsonOption, LlvmOption
 from coasm.cli.terminal import printable
+
+if TYPE_CHECKING:
+    from coasm.trips import RoundTrip
 
 __all__ = ["roundtrip"]
 
@@ -37,7 +41,7 @@ def roundtrip(
 
     Exit status: 0 all ok, 1 something is different, 2 something could not be judged.
     """
-    from coasm.trips import RoundTrip, collect, roundtrip_many
+    from coasm.trips import collect, roundtrip_many
 
     files = collect(paths)
     results: list[RoundTrip] = []
@@ -46,7 +50,6 @@ def roundtrip(
         for result in roundtrip_many(files, llvm, jobs=jobs):
             results.append(result)
             if json_:
-                bar.clear()
                 print(json.dumps(result.to_json()), flush=True)
             bar.step(result.path)
     finally:
@@ -84,9 +87,6 @@ class _Progress:
             self._task = self._bar.add_task("", total=total)
             self._bar.start()
 
-    def clear(self) -> None:
-        """Nothing: rich redraws below what is printed."""
-
     def step(self, path: str) -> None:
         if self._bar is not None:
             self._bar.update(self._task, advance=1, description=printable(path)[-60:])
@@ -96,7 +96,19 @@ class _Progress:
             self._bar.stop()
 
 
-def _table(results: list) -> None:  # type: ignore[type-arg]
+#: Column of the table → what it counts in a group of results.
+_COLUMNS: tuple[tuple[str, Callable[[RoundTrip], int]], ...] = (
+    ("objects", lambda r: 1),
+    ("ok", lambda r: r.status == "ok"),
+    ("loaded", lambda r: bool(r.loaded_identical)),
+    ("file", lambda r: bool(r.file_identical)),
+    ("instructions", lambda r: r.instructions or 0),
+    ("pinned", lambda r: r.pinned or 0),
+    ("raw", lambda r: r.raw or 0),
+)
+
+
+def _table(results: Sequence[RoundTrip]) -> None:
     """What is not ok, one by one, and the sums by target."""
     from rich import box
     from rich.console import Console
@@ -104,30 +116,20 @@ def _table(results: list) -> None:  # type: ignore[type-arg]
     from rich.table import Table
 
     console = Console(highlight=False)
-    bad = [r for r in results if r.status != "ok"]
-    for result in bad:
-        style = "red" if result.status == "error" else "yellow"
-        console.print(
-            f"[{style}]{result.status}[/] {escape(printable(result.path))}: "
-            f"{escape(printable(result.error or ''))}",
-            soft_wrap=True,
-        )
-    table = Table(box=box.SIMPLE_HEAD, show_footer=len({r.target for r in results}) > 1)
-    groups: dict[str, list] = {}  # type: ignore[type-arg]
     for result in results:
+        if result.status != "ok":
+            style = "red" if result.status == "error" else "yellow"
+            what = escape(printable(f"{result.path}: {result.error}"))
+            console.print(f"[{style}]{result.status}[/] {what}", soft_wrap=True)
+    groups: dict[str, list[RoundTrip]] = {}
+    for result in sorted(results, key=lambda r: r.target or "?"):
         groups.setdefault(result.target or "?", []).append(result)
-    columns = (
-        ("objects", lambda rs: len(rs)),
-        ("ok", lambda rs: sum(r.status == "ok" for r in rs)),
-        ("loaded identical", lambda rs: sum(bool(r.loaded_identical) for r in rs)),
-        ("file identical", lambda rs: sum(bool(r.file_identical) for r in rs)),
-        ("instructions", lambda rs: sum(r.instructions or 0 for r in rs)),
-        ("pinned", lambda rs: sum(r.pinned or 0 for r in rs)),
-        ("raw", lambda rs: sum(r.raw or 0 for r in rs)),
-    )
-    table.add_column("target", footer="all")
-    for title, count in columns:
-        table.add_column(title, justify="right", footer=f"{count(results):,}")
-    for name in sorted(groups):
-        table.add_row(escape(name), *(f"{count(groups[name]):,}" for _, count in columns))
+    table = Table(box=box.SIMPLE_HEAD, show_footer=len(groups) > 1, pad_edge=False)
+    table.add_column("target", footer="all", no_wrap=True)
+    for title, count in _COLUMNS:
+        total = f"{sum(map(count, results)):,}"
+        table.add_column(title, justify="right", footer=total, no_wrap=True)
+    for name, group in groups.items():
+        table.add_row(escape(name), *(f"{sum(map(count, group)):,}" for _, count in _COLUMNS))
     console.print(table)
+    console.print('"loaded" and "file": identical to the original, byte for byte')
