@@ -200,7 +200,6 @@ class _Writer:
         self.entries = {k.entry for k in co.kernels}
         self.frames = self._frame_pointers()
         self.targets = self._branch_targets()
-        self.ends: dict[int, dict[int, str]] = defaultdict(dict)  # section → address → label
 
     # --- names -----------------------------------------------------------------------------
 
@@ -378,18 +377,13 @@ class _Writer:
         self._size(symbol, name, section)
 
     def _size(self, symbol: Symbol, name: str, section: Section) -> None:
-        if not symbol.size:
-            return
-        end = symbol.value + symbol.size
-        if section.code and end in self.item_starts:
-            label = self.ends[section.index].setdefault(
-                end,
-                f".Lend{end - section.addr:04x}"
-                + (f"_{section.index}" if len(self.code) > 1 else ""),
-            )
-            self.lines.append(f"\t.size\t{name}, {label}-{name}")
-        else:
+        """The size of a symbol, unless it is written where the code that it spans ends."""
+        if symbol.size and not (section.code and symbol.value + symbol.size in self.item_starts):
             self.lines.append(f"\t.size\t{name}, {symbol.size}")
+
+    def _end_label(self, address: int, section: Section) -> str:
+        suffix = f"_{section.index}" if len(self.code) > 1 else ""
+        return f".Lend{address - section.addr:04x}{suffix}"
 
     def _descriptor_of(self, symbol: Symbol) -> Symbol | None:
         """The descriptor symbol whose directive block will speak of the kernel *symbol*."""
@@ -445,23 +439,19 @@ class _Writer:
         self._align(section.align)
         first = len(self.lines)
         starts = sorted(a for a in symbols)
-        # Sizes name the labels behind the code they span, so those are known before they are met.
+        self.ends: dict[int, list[str]] = defaultdict(list)  # address → names that end there
         for address in starts:
             for symbol in symbols[address]:
                 if symbol.size and address + symbol.size in self.item_starts:
-                    self.ends[section.index].setdefault(
-                        address + symbol.size,
-                        f".Lend{address + symbol.size - section.addr:04x}"
-                        + (f"_{section.index}" if len(self.code) > 1 else ""),
-                    )
+                    self.ends[address + symbol.size].append(self.names[symbol.index])
         places: list[tuple[int, int]] = []  # (line, address): where labels may still be put
         inside = [a for a in starts if a not in self.item_starts]
         pending = list(reversed(inside))
         known = self.known
-        special = {*starts, *self.targets, *self.entries, *self.ends[section.index], *self.remarks}
+        special = {*starts, *self.targets, *self.entries, *self.ends, *self.remarks}
         special.update(known.pins, known.spellings, known.raw)
         lines, rows, index = self.lines, self.rows, section.index
-        for item in self._split(items, set(starts)):
+        for item in self._split(items, {*starts, *self.ends}):
             address = item.address
             if (  # nearly every line
                 address not in special
@@ -521,9 +511,10 @@ class _Writer:
         return result
 
     def _labels_at(self, address: int, section: Section) -> None:
-        end = self.ends[section.index].get(address)
-        if end is not None:
-            self.lines.append(f"{end}:")
+        if address in self.ends:
+            label = self._end_label(address, section)
+            self.lines.append(f"{label}:")
+            self.lines += [f"\t.size\t{name}, {label}-{name}" for name in self.ends[address]]
         symbols = self.by_section[section.index].get(address, ())
         function = any(s.type == STT_FUNC for s in symbols) or address in self.entries
         if symbols and self.lines[-1] and not self.lines[-1].startswith(("\t.p2align", "\t.text")):
@@ -546,7 +537,7 @@ class _Writer:
             self.lines.append(f"{label}:")
             self._attributes(symbol, name)
             self.lines.append(f"\t.set {name}, {label}{address - base:+d}")
-            if symbol.size:
+            if symbol.size and address + symbol.size not in self.item_starts:
                 self.lines.append(f"\t.size {name}, {symbol.size}")
 
     def _insert_target_labels(self, places: list[tuple[int, int]], first: int) -> None:

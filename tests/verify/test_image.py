@@ -101,8 +101,8 @@ def test_data_sections_by_name_and_size(llvm: Llvm) -> None:
 
 
 def test_the_size_of_bss_counts(llvm: Llvm) -> None:
-    text = source({"one": "s_endpgm"}) + "\t.bss\n\t.globl b\nb: .zero {}\n\t.size b, 8\n"
-    report = verify(build(llvm, text.format(64)), build(llvm, text.format(68)))
+    text = source({"one": "s_endpgm"}) + "\t.bss\n\t.globl b\nb: .zero 64\n\t.size b, 8\n"
+    report = verify(build(llvm, text), build(llvm, text.replace("64\n\t.size", "68\n\t.size")))
     assert [f.place for f in report.data] == ["section .bss"]
 
 
@@ -120,13 +120,13 @@ def test_global_symbols_are_reported(llvm: Llvm) -> None:
     text = source({"one": "s_endpgm"})
     other = text.replace("one:\n", "one:\n\t.globl alias\nalias:\n")
     report = verify(build(llvm, text), build(llvm, other))
-    assert {f.place for f in report.symbols} == {".symtab: alias", ".dynsym: alias"}
-    assert all(f.original is ABSENT for f in report.symbols)
+    added = {f.place for f in report.symbols if f.original is ABSENT}
+    assert added == {".symtab: alias", ".dynsym: alias"}
     assert report.equivalent and not report.loaded_identical
 
 
-def test_relinked_objects_of_another_layout(llvm: Llvm, addition: CodeObject) -> None:
-    """`--hash-style=both` moves everything; the program stays the same."""
+def test_relinked_objects_of_another_layout(llvm: Llvm) -> None:
+    """More symbols move everything behind their tables; the program stays the same."""
     text = source({"one": "s_nop 0\ns_endpgm"})
     more = text.replace("one:\n", "one:\n" + "".join(f"\t.globl x{n}\nx{n}:\n" for n in range(40)))
     report = verify(build(llvm, text), build(llvm, more))
