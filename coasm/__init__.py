@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from coasm.asm.exact import Exact
     from coasm.codeobject import CodeObject, Kernel, load
     from coasm.trips import RoundTrip
-    from coasm.verify import Report
+    from coasm.compare import Report
 
 __all__ = [
     "CoasmError",
@@ -81,13 +81,13 @@ def assemble(
     Raises:
         CoasmError: the assembler or the linker refused it; the text has their messages.
     """
-    from coasm.asm import assemble as room
+    from coasm.asm.assemble import assemble as build
     from coasm.asm.build import declared
     from coasm.llvm import find_llvm
 
     tools = find_llvm(llvm, processor=declared(text).target.name)
     original = None if like is None else _object(like)
-    return room.assemble(text, tools, name=name, like_object=original)
+    return build(text, tools, name=name, like_object=original)
 
 
 def verify(
@@ -103,12 +103,12 @@ def verify(
     Raises:
         CoasmError: one of them cannot be read, or the code cannot be compared.
     """
-    from coasm import verify as room
+    from coasm.compare import verify as compare
     from coasm.llvm import find_llvm
 
     first, second = _object(original), _object(rebuilt)
-    tools = find_llvm(llvm, processor=first.target.name)
-    return room.verify(first, second, tools)
+    tools = find_llvm(llvm, processor=first.target.name) if llvm is not None else None
+    return compare(first, second, tools)
 
 
 def roundtrip(

@@ -33,7 +33,7 @@ class RoundTrip:
     """What became of one object.
 
     ``raw`` counts instructions that became data, ``pinned`` those whose original encoding is kept
-    beside LLVM's. ``checks`` are the verdicts of :mod:`coasm.verify`; ``loaded_identical`` is
+    beside LLVM's. ``checks`` are the verdicts of :mod:`coasm.compare`; ``loaded_identical`` is
     judged on the fresh link of the listing alone, ``file_identical`` with ``--like``. ``status``
     is ``ok``, ``different`` or ``error``.
     """
@@ -68,7 +68,7 @@ def roundtrip(
     from coasm.asm.build import link_object
     from coasm.asm.exact import exact_listing
     from coasm.asm.like import like
-    from coasm.verify import verify
+    from coasm.compare import verify
 
     started = time.perf_counter()
     if co.code_object_version == 3:
@@ -146,7 +146,7 @@ def roundtrip_many(
     from concurrent.futures import ProcessPoolExecutor, as_completed
     from multiprocessing import get_context
 
-    context = get_context("forkserver" if os.name == "posix" else "spawn")
+    context = get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
         futures = [pool.submit(_run_batch, batch, directory) for batch in batches]
         try:

@@ -13,7 +13,7 @@ from coasm.cli.terminal import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from coasm.verify import Check, DontCare, Finding, Hunk, Line, Report
+    from coasm.compare import Check, DontCare, Finding, Hunk, Line, Report
 
 __all__ = ["verify"]
 
@@ -45,7 +45,7 @@ def verify(
     """
     from coasm.codeobject import load
     from coasm.llvm import find_llvm
-    from coasm.verify import verify as compare
+    from coasm.compare import verify as compare
 
     one, other = load(original), load(rebuilt)
     tools = find_llvm(llvm, processor=one.target.name) if llvm is not None else None
@@ -162,7 +162,7 @@ def _findings(
 
 
 def _value(value: Any, everything: bool, quoted: bool) -> str:
-    from coasm.verify import ABSENT
+    from coasm.compare import ABSENT
 
     if value is ABSENT:
         return "(absent)"

@@ -12,7 +12,7 @@ import pytest
 from coasm.__main__ import main
 from coasm.codeobject import CodeObject, load
 from coasm.llvm.find import Llvm
-from tests.verify.objects import build, flipped, offset_of, source
+from tests.compare.objects import build, flipped, offset_of, source
 
 BODY = "s_mov_b32 s4, 0\nv_add_f32 v2, v2, v3\ns_nop 0\ns_endpgm"
 

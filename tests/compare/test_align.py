@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coasm.verify.align import align
+from coasm.compare.align import align
 
 
 def longest_common(a: list[int], b: list[int]) -> int:

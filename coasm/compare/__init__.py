@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from coasm.codeobject import CodeObject
 from coasm.llvm import Llvm
-from coasm.verify.checks import check_descriptors, check_header, check_metadata
-from coasm.verify.image import compare_data, compare_loaded, compare_symbols
-from coasm.verify.kernels import kernels_of
-from coasm.verify.report import (
+from coasm.compare.checks import check_descriptors, check_header, check_metadata
+from coasm.compare.image import compare_data, compare_loaded, compare_symbols
+from coasm.compare.kernels import kernels_of
+from coasm.compare.report import (
     ABSENT,
     Check,
     DontCare,
@@ -18,7 +18,7 @@ from coasm.verify.report import (
     Row,
     Verdict,
 )
-from coasm.verify.text import check_text
+from coasm.compare.text import check_text
 
 __all__ = [
     "ABSENT",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from coasm.codeobject import CodeObject, load
 from coasm.llvm.find import Llvm
-from coasm.verify import Report
+from coasm.compare import Report
 
 KERNEL_METADATA = """\
   - .name: {name}

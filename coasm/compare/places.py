@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from coasm.codeobject import CodeObject, Section
 from coasm.codeobject.elf import STT_SECTION
-from coasm.verify.align import Alignment
+from coasm.compare.align import Alignment
 
 __all__ = ["CodePair", "Places", "by_layout", "named", "place_of"]
 

@@ -13,10 +13,10 @@ from coasm.codeobject import CodeObject, Section
 from coasm.errors import UnsupportedError
 from coasm.llvm import Llvm, find_llvm
 from coasm.target import Processor
-from coasm.verify.align import Alignment, align
-from coasm.verify.places import CodePair, Places, by_layout, place_of
-from coasm.verify.report import DontCare, Finding, Hunk, Line, Row
-from coasm.verify.text import moves
+from coasm.compare.align import Alignment, align
+from coasm.compare.places import CodePair, Places, by_layout, place_of
+from coasm.compare.report import DontCare, Finding, Hunk, Line, Row
+from coasm.compare.text import moves
 
 __all__ = ["Comparison", "compare"]
 

@@ -7,9 +7,9 @@ import struct
 from coasm.codeobject import CodeObject
 from coasm.llvm import Llvm
 from coasm.target import Processor
-from coasm.verify.image import data_sections
-from coasm.verify.places import CodePair, Places, by_layout, named
-from coasm.verify.report import ABSENT, Check, Finding, Verdict
+from coasm.compare.image import data_sections
+from coasm.compare.places import CodePair, Places, by_layout, named
+from coasm.compare.report import ABSENT, Check, Finding, Verdict
 
 __all__ = ["check_text", "moves"]
 
@@ -57,7 +57,7 @@ def check_text(
         pairs = tuple(CodePair(a, b) for a, b in common)
         return Check(Verdict.IDENTICAL), Places(pairs, by_layout(original, rebuilt))
 
-    from coasm.verify.instructions import compare
+    from coasm.compare.instructions import compare
 
     compared = compare(original, rebuilt, common, llvm)
     findings += compared.findings

@@ -13,8 +13,8 @@ from coasm.codeobject import CodeObject, load
 from coasm.codeobject.elf import PT_LOAD, SHT_NOTE, SHT_PROGBITS
 from coasm.errors import CoasmError
 from coasm.llvm.find import Llvm
-from coasm.verify import ABSENT, verify
-from tests.verify.objects import build, different, flipped, offset_of, patched, source
+from coasm.compare import ABSENT, verify
+from tests.compare.objects import build, different, flipped, offset_of, patched, source
 
 # Offsets in the ELF header and in a program header: System V ABI.
 E_SHOFF, E_SHNUM, E_SHSTRNDX = (0x28, 8), (0x3C, 2), (0x3E, 2)

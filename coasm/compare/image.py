@@ -23,9 +23,9 @@ from coasm.codeobject.elf import (
     STB_LOCAL,
 )
 from coasm.codeobject.model import DESCRIPTOR_SIZE
-from coasm.verify.kernels import kernels_of
-from coasm.verify.places import named
-from coasm.verify.report import ABSENT, Finding
+from coasm.compare.kernels import kernels_of
+from coasm.compare.places import named
+from coasm.compare.report import ABSENT, Finding
 
 __all__ = ["compare_data", "compare_loaded", "compare_symbols", "data_sections"]
 

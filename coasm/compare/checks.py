@@ -5,9 +5,9 @@ from __future__ import annotations
 from coasm.codeobject import CodeObject, Kernel
 from coasm.codeobject.elf import SHN_UNDEF
 from coasm.errors import FormatError
-from coasm.verify.kernels import kernels_of
-from coasm.verify.places import Places, by_layout, place_of
-from coasm.verify.report import ABSENT, Check, Finding, Verdict
+from coasm.compare.kernels import kernels_of
+from coasm.compare.places import Places, by_layout, place_of
+from coasm.compare.report import ABSENT, Check, Finding, Verdict
 
 __all__ = ["check_descriptors", "check_header", "check_metadata"]
 

@@ -14,8 +14,8 @@ from coasm.codeobject import CodeObject, load
 from coasm.descriptor import fields_of
 from coasm.errors import CoasmError, FormatError
 from coasm.llvm.find import Llvm
-from coasm.verify import ABSENT, Finding, verify
-from tests.verify.objects import (
+from coasm.compare import ABSENT, Finding, verify
+from tests.compare.objects import (
     KERNEL_METADATA,
     build,
     different,
@@ -33,7 +33,7 @@ def no_disassembly(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("disassembled")
 
-    monkeypatch.setattr("coasm.verify.instructions.decode", refuse)
+    monkeypatch.setattr("coasm.compare.instructions.decode", refuse)
 
 
 @pytest.fixture(scope="module")

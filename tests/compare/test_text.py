@@ -12,8 +12,8 @@ import pytest
 from coasm.asm.exact import exact_listing
 from coasm.codeobject import CodeObject, load
 from coasm.llvm.find import Llvm
-from coasm.verify import Check, DontCare, verify
-from tests.verify.objects import (
+from coasm.compare import Check, DontCare, verify
+from tests.compare.objects import (
     KERNEL_METADATA,
     build,
     different,

@@ -1,0 +1,1 @@
+"""The ``.s`` file: decoding, writing, pins, and its way back to bytes."""
