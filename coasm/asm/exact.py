@@ -23,9 +23,11 @@ from coasm.asm.decode import (
     parse_dump,
     probe,
 )
-from coasm.asm.listing import Knowledge, Listing, carried_sections, head_lines, render
+from coasm.asm.listing import Knowledge, Listing, head_lines, render
 from coasm.asm.names import display
 from coasm.asm.quirks import dont_care_rows, dropped, has_respellings, respell
+from coasm.asm.references import References, find_references
+from coasm.asm.sections import carried_sections
 from coasm.codeobject import CodeObject, Section
 from coasm.codeobject.elf import SHT_NOBITS, SHT_NOTE, STT_FILE, STT_SECTION, Elf
 from coasm.errors import AssemblyError, CoasmError
@@ -90,19 +92,33 @@ def _exact(
         for k in co.kernels
     }
     yaml = to_yaml(co.metadata_note) if co.metadata_note is not None else None
-    remarks, warnings = _remarks(co, code)
-    head = head_lines(co, _digest(co.data), what.features, _commands(output, what), warnings)
+    references = find_references(co, code)
+    remarks = {
+        item.address: item.registers
+        for items in code.values()
+        for item in items
+        if isinstance(item, Instruction) and item.registers
+    }
+    digest, commands = _digest(co.data), _commands(output, what)
     for _ in range(_ROUNDS):
+        warnings = _warnings(co, code, references, known)
         listing = render(
-            co, code, known, head=head, yaml=yaml, directives=directives, remarks=remarks
+            co,
+            code,
+            known,
+            head=head_lines(co, digest, what.features, commands, warnings),
+            yaml=yaml,
+            directives=directives,
+            remarks=remarks,
+            references=references,
         )
         built = assemble_listing(
             listing.text, what.target, version, llvm, features=feature_list(what)
         )
         if built.object is None or built.plain is None:
-            _learn_refusals(co, listing, built, known)
+            _learn_refusals(co, listing, built, known, references)
             continue
-        if not _learn_differences(co, listing, built, known, what, llvm):
+        if not _learn_differences(co, listing, built, known, what, llvm, references):
             return Exact(
                 listing.text,
                 built.object,
@@ -181,7 +197,9 @@ def _remember(processor: str, item: Instruction, made: bytes) -> None:
     _SEEN[processor, item.mnemonic] = (clear & ~bits, bits & ~clear)
 
 
-def _learn_refusals(co: CodeObject, listing: Listing, built: Built, known: Knowledge) -> None:
+def _learn_refusals(
+    co: CodeObject, listing: Listing, built: Built, known: Knowledge, references: References
+) -> None:
     """Note what to write instead of each line that the assembler refused.
 
     Raises:
@@ -211,6 +229,10 @@ def _learn_refusals(co: CodeObject, listing: Listing, built: Built, known: Knowl
         if branch_target(item) is not None and address not in known.local_targets:
             known.local_targets.add(address)
             continue
+        reference = references.code.get(address)
+        if reference is not None and reference.anchor not in known.numeric:
+            known.numeric.add(reference.anchor)
+            continue
         known.spellings.pop(address, None)
         known.pins.pop(address, None)
         known.raw[address] = f"LLVM refuses it: {text}"
@@ -225,12 +247,18 @@ def _errors(messages: str) -> list[tuple[int, str]]:
 
 
 def _learn_differences(
-    co: CodeObject, listing: Listing, built: Built, known: Knowledge, what: Declared, llvm: Llvm
+    co: CodeObject,
+    listing: Listing,
+    built: Built,
+    known: Knowledge,
+    what: Declared,
+    llvm: Llvm,
+    references: References,
 ) -> bool:
     """Whether anything came out differently; what to do about it is noted."""
     assert built.plain is not None and built.object is not None
     elf = Elf(built.object, "the assembled object")
-    made = _resolved(co, elf)
+    made = _resolved(co, elf, references)
     learned = False
     changed: list[Section] = []
     for section in carried_sections(co):
@@ -253,18 +281,24 @@ def _learn_differences(
             learned = True
     if changed:
         learned = True
-        _learn_encodings(co, listing, built, changed, known, what, llvm)
+        _learn_encodings(co, listing, built, changed, known, what, llvm, references)
     return _learn_symbols(co, listing, elf, known) or learned
 
 
-#: Relocation type → (bytes, whether it is relative to its place). Source: LLVM AMDGPU usage,
-#: "Relocation Records".
-_RELOCATIONS = {3: (8, False), 4: (4, True), 5: (8, True), 6: (4, False)}
+#: Relocation type → (bytes, shift of the value): all are relative to their place. An address
+#: (ABS64) is left to the loader and reads zero. Source: LLVM AMDGPU usage, "Relocation Records".
+_RELOCATIONS = {4: (4, 0), 5: (8, 0), 8: (4, 0), 9: (4, 32), 10: (4, 0), 11: (4, 32)}
+_GOT = (8, 9)
 
 
-def _resolved(co: CodeObject, elf: Elf) -> dict[str, tuple[bytes, int]]:
+def _resolved(co: CodeObject, elf: Elf, references: References) -> dict[str, tuple[bytes, int]]:
     """Section name → (bytes, size) of an assembled object, linked to the original's addresses."""
     addresses = {s.name: s.addr for s in carried_sections(co)}
+    entries = {
+        co.elf.dynamic_symbols[r.symbol].name: r.target
+        for r in references.code.values()
+        if r.symbol is not None
+    }
     data = {s.index: bytearray(s.data) for s in elf.sections}
     for relocation in elf.relocations:
         section = elf.sections[elf.sections[relocation.section].info]
@@ -273,13 +307,14 @@ def _resolved(co: CodeObject, elf: Elf) -> dict[str, tuple[bytes, int]]:
         symbol = elf.symbols[relocation.symbol]
         kind = _RELOCATIONS.get(relocation.type)
         if kind is None or not 0 < symbol.shndx < len(elf.sections):
-            continue  # left as it is, so it shows as a difference
-        size, relative = kind
-        value = symbol.value + relocation.addend
-        value += addresses.get(elf.sections[symbol.shndx].name, 0)
-        if relative:
-            value -= addresses[section.name] + relocation.offset
-        value &= (1 << 8 * size) - 1
+            continue  # left as it is, so it shows as a difference where it should not be zero
+        size, shift = kind
+        if relocation.type in _GOT:
+            value = entries.get(symbol.name, 0)
+        else:
+            value = symbol.value + addresses.get(elf.sections[symbol.shndx].name, 0)
+        value += relocation.addend - addresses[section.name] - relocation.offset
+        value = value >> shift & (1 << 8 * size) - 1
         at = relocation.offset
         data[section.index][at : at + size] = value.to_bytes(size, "little")
     return {s.name: (bytes(data[s.index]), s.size) for s in elf.sections}
@@ -310,6 +345,7 @@ def _learn_encodings(
     known: Knowledge,
     what: Declared,
     llvm: Llvm,
+    references: References,
 ) -> None:
     """Find what LLVM made of each instruction in the *changed* sections, and pin it."""
     assert built.plain is not None
@@ -326,11 +362,20 @@ def _learn_encodings(
     if marked.plain is None or marked.positions is None:
         raise CoasmError(f"{co.name}: the assembler refused the marked listing")
     elf = Elf(marked.plain, "the assembled object")
+    resolved = _resolved(co, elf, references)
+    bases = {s.index: s.addr for s in changed}
     facts: dict[int, tuple[Instruction, bytes]] = {}
     for position, (line, index, item) in enumerate(rows):
         section, at = marked.positions[line]
         # The instruction ends where the next line's begins; between them may only be data.
         size = _encoded_size(elf, section, at, rows, position, marked.positions, item, index)
+        reference = references.code.get(item.address)
+        if reference is not None and reference.anchor not in known.numeric:
+            # Its literal is the linker's; it can be judged where nothing before it has moved.
+            data = resolved[elf.sections[section].name][0][at : at + size]
+            if at == item.address - bases[index] and data != item.data:
+                known.numeric.add(reference.anchor)
+            continue
         facts[item.address] = (item, elf.sections[section].data[at : at + size])
     different = {a: (i, made) for a, (i, made) in facts.items() if made != i.data}
     settled = {a: m for a, (_, m) in different.items() if known.pins.get(a) == m}
@@ -444,20 +489,18 @@ def _learn_symbols(co: CodeObject, listing: Listing, elf: Elf, known: Knowledge)
     return learned
 
 
-_GETPC = re.compile(r"s_get_?pc_(?:b64|i64)")
-
-
-def _remarks(co: CodeObject, code: dict[int, list[Item]]) -> tuple[dict[int, str], tuple[str, ...]]:
-    """Comments by address, and warnings for the head of the file."""
-    remarks: dict[int, str] = {}
-    warnings = []
-    for index, items in code.items():
-        section = co.sections[index]
-        for item in items:
-            if not isinstance(item, Instruction):
-                continue
-            if item.registers:
-                remarks[item.address] = item.registers
-            if item.text.startswith("s_get") and _GETPC.match(item.text):
-                warnings.append(f"{item.text} at {section.name}+{item.address - section.addr:#x}")
-    return remarks, tuple(warnings)
+def _warnings(
+    co: CodeObject, code: dict[int, list[Item]], references: References, known: Knowledge
+) -> tuple[str, ...]:
+    """The places where a distance stays a number in the code."""
+    numeric = set(references.numeric)
+    numeric |= {a for a, r in references.code.items() if r.anchor in known.numeric}
+    found = []
+    if numeric:
+        for index, items in code.items():
+            section = co.sections[index]
+            for item in items:
+                if item.address in numeric and isinstance(item, Instruction):
+                    place = f"{section.name}+{item.address - section.addr:#x}"
+                    found.append(f"{item.text} at {place}")
+    return tuple(found)

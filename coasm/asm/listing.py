@@ -13,26 +13,16 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from coasm.asm.decode import Instruction, Item, Raw, branch_target
-from coasm.asm.eh_frame import code_pointers
 from coasm.asm.names import display, is_plain, spell, stand_in_line
+from coasm.asm.references import CodeReference, References
+from coasm.asm.sections import carried_sections, section_directive
 from coasm.codeobject import CodeObject, Kernel, Section, Symbol
 from coasm.codeobject.elf import (
-    SHF_EXECINSTR,
     SHN_ABS,
     SHN_LORESERVE,
     SHN_UNDEF,
-    SHT_DYNAMIC,
-    SHT_DYNSYM,
-    SHT_GNU_HASH,
-    SHT_HASH,
     SHT_NOBITS,
     SHT_NOTE,
-    SHT_NULL,
-    SHT_PROGBITS,
-    SHT_REL,
-    SHT_RELA,
-    SHT_STRTAB,
-    SHT_SYMTAB,
     STB_GLOBAL,
     STB_LOCAL,
     STB_WEAK,
@@ -49,18 +39,8 @@ from coasm.codeobject.elf import (
 from coasm.codeobject.model import DESCRIPTOR_SIZE
 from coasm.errors import UnsupportedError
 
-__all__ = ["Knowledge", "Listing", "carried_sections", "is_linker_made", "pin_comment", "render"]
+__all__ = ["Knowledge", "Listing", "head_lines", "pin_comment", "render"]
 
-#: Sections that the linker writes by itself.
-_LINKER_TYPES = frozenset(
-    (SHT_NULL, SHT_DYNSYM, SHT_GNU_HASH, SHT_HASH, SHT_DYNAMIC, SHT_STRTAB, SHT_SYMTAB)
-)
-_LINKER_NAMES = frozenset((".relro_padding", ".comment"))
-
-#: Section flags and how they are written. Loaded sections were merged already, and doing it again
-#: might change them; the assembler insists on what it knows of debug sections.
-_FLAGS = ((0x2, "a"), (0x1, "w"), (0x4, "x"))
-_MERGED = 0x30
 _VISIBILITY = {STV_HIDDEN: ".hidden", STV_PROTECTED: ".protected", STV_INTERNAL: ".internal"}
 _TYPES = {STT_NOTYPE: "notype", STT_OBJECT: "object", STT_FUNC: "function"}
 _BINDINGS = {STB_GLOBAL: ".globl", STB_WEAK: ".weak"}
@@ -80,7 +60,7 @@ class Knowledge:
     spellings: dict[int, str] = field(default_factory=dict)  # text that LLVM takes instead
     raw: dict[int, str] = field(default_factory=dict)  # instructions that stay data, and why
     local_targets: set[int] = field(default_factory=set)  # branches that need a ``.L`` label
-    numeric_targets: set[int] = field(default_factory=set)  # branches whose target stays a number
+    numeric: set[int] = field(default_factory=set)  # anchors of references that stay numbers
     stand_ins: set[int] = field(default_factory=set)  # symbol indices
     data_descriptors: dict[str, str] = field(default_factory=dict)  # descriptor symbol → reason
     data_note: bool = False
@@ -115,45 +95,6 @@ def _words(data: bytes) -> str:
     )
 
 
-def is_linker_made(section: Section) -> bool:
-    """Whether the linker writes this section by itself."""
-    return section.type in _LINKER_TYPES or section.name in _LINKER_NAMES
-
-
-def carried_sections(co: CodeObject) -> list[Section]:
-    """The sections that a listing writes: loaded ones by address, then the others as they are.
-
-    Raises:
-        UnsupportedError: one that no listing can say exactly.
-    """
-    found = []
-    for section in co.sections:
-        if is_linker_made(section):
-            continue
-        where = f"{co.name}: section {display(section.name)!r}"
-        if section.type in (SHT_REL, SHT_RELA):
-            if section.size:
-                raise UnsupportedError(f"{where}: relocations in a linked object are not handled")
-            continue
-        if section.type not in (SHT_PROGBITS, SHT_NOBITS, SHT_NOTE):
-            raise UnsupportedError(f"{where}: section type {section.type:#x} is not handled")
-        if section.flags & ~_MERGED & ~sum(bit for bit, _ in _FLAGS):
-            raise UnsupportedError(f"{where}: section flags {section.flags:#x} are not handled")
-        if section.align & (section.align - 1):
-            raise UnsupportedError(f"{where}: alignment {section.align} is no power of two")
-        if section.flags & SHF_EXECINSTR and not section.code:
-            raise UnsupportedError(f"{where}: executable, but not loaded bytes")
-        if not section.name or any(
-            not (c.isalnum() and c.isascii()) and c not in "._$-+" for c in section.name
-        ):
-            raise UnsupportedError(f"{where}: LLVM cannot spell its name")
-        found.append(section)
-    loaded = sorted((s for s in found if s.alloc), key=lambda s: (s.addr, s.index))
-    return [*(s for s in loaded if s.code), *(s for s in loaded if not s.code)] + [
-        s for s in found if not s.alloc
-    ]
-
-
 def render(
     co: CodeObject,
     code: dict[int, list[Item]],
@@ -163,9 +104,10 @@ def render(
     yaml: str | None,
     directives: dict[str, tuple[str, ...] | None],
     remarks: dict[int, str],
+    references: References,
 ) -> Listing:
     """Write the listing of *co*. *directives* are by descriptor symbol, *remarks* by address."""
-    return _Writer(co, code, known, yaml, directives, remarks).write(head)
+    return _Writer(co, code, known, yaml, directives, remarks, references).write(head)
 
 
 class _Writer:
@@ -177,6 +119,7 @@ class _Writer:
         yaml: str | None,
         directives: dict[str, tuple[str, ...] | None],
         remarks: dict[int, str],
+        references: References,
     ) -> None:
         self.co = co
         self.code = code
@@ -198,8 +141,17 @@ class _Writer:
                 self.by_section[symbol.shndx][symbol.value].append(symbol)
         self.kernel_by_descriptor = {k.symbol: k for k in co.kernels}
         self.entries = {k.entry for k in co.kernels}
-        self.frames = self._frame_pointers()
+        self.pointers = references.data
+        self.references = {
+            a: r for a, r in references.code.items() if r.anchor not in known.numeric
+        }
+        self.dynamic_names = {
+            s.index: spell(s.name) or "" for s in co.elf.dynamic_symbols if s.name
+        }
         self.targets = self._branch_targets()
+        self.data_labels: dict[int, str] = {}
+        self.fixed_targets: set[int] = set()
+        self._name_addresses()
 
     # --- names -----------------------------------------------------------------------------
 
@@ -245,7 +197,8 @@ class _Writer:
             starts = {item.address for item in items}
             section = self.co.sections[index]
             starts.add(section.addr + section.size)
-            wanted = {t for p in self.frames.values() for t in p.values() if t in starts}
+            wanted = {r.target for r in self.references.values()} & starts
+            wanted |= {p.target for ps in self.pointers.values() for p in ps.values()} & starts
             for item in items:
                 if isinstance(item, Instruction) and item.address not in self.known.raw:
                     target = branch_target(item)
@@ -259,21 +212,46 @@ class _Writer:
                 )
         return found
 
-    def _frame_pointers(self) -> dict[int, dict[int, int]]:
-        """By section: offset of a pointer in a frame table → the code address it leads to.
+    def _name_addresses(self) -> None:
+        """Find what each address that something refers to is called, and which labels it takes."""
+        self.addresses: dict[int, str] = {}
+        wanted = {r.target for r in self.references.values() if r.symbol is None}
+        wanted |= {
+            p.target for ps in self.pointers.values() for p in ps.values() if p.symbol is None
+        }
+        for target in sorted(wanted):
+            name = self._address_name(target)
+            if name is None:
+                raise UnsupportedError(f"{self.co.name}: a pointer to {target:#x} leads nowhere")
+            self.addresses[target] = name
 
-        Raises:
-            UnsupportedError: a frame table of unknown form; the linker would take it apart.
-        """
-        found: dict[int, dict[int, int]] = {}
-        for section in self.sections:
-            if section.name != ".eh_frame":
-                continue
-            pointers = code_pointers(section.data, section.addr)
-            if pointers is None:
-                raise UnsupportedError(f"{self.co.name}: .eh_frame is in no known form")
-            found[section.index] = {p.offset: p.target for p in pointers}
-        return found
+    def _address_name(self, target: int) -> str | None:
+        section = self.co.section_at(target)
+        if section is None:  # perhaps the end of one
+            section = next(
+                (s for s in self.sections if s.alloc and s.addr + s.size == target), None
+            )
+        if section is None or section not in self.sections:
+            return None
+        for symbol in self.by_section[section.index].get(target, ()):
+            if self._can_refer(symbol):
+                return self.names[symbol.index]
+        if section.code:
+            self.fixed_targets.add(target)
+            return self.targets.get(target)
+        for address, symbols in self.by_section[section.index].items():
+            for symbol in symbols:
+                inside = address < target < address + symbol.size
+                if inside and symbol.type == STT_OBJECT and self._can_refer(symbol):
+                    return f"{self.names[symbol.index]}+{target - address}"
+        return self.data_labels.setdefault(
+            target, f".Ldata{target - section.addr:04x}_{section.index}"
+        )
+
+    def _can_refer(self, symbol: Symbol) -> bool:
+        """Whether the linker resolves a distance to the symbol itself: no other can replace it."""
+        bound = symbol.bind == STB_LOCAL or symbol.visibility != STV_DEFAULT
+        return bound and is_plain(self.names[symbol.index])
 
     def _target_label(self, instruction: Instruction, section: Section) -> str | None:
         target = branch_target(instruction)
@@ -346,14 +324,7 @@ class _Writer:
             self.lines.append(f"\t.size {name}, {symbol.size}")
 
     def _section_line(self, section: Section) -> None:
-        flags = "".join(letter for bit, letter in _FLAGS if section.flags & bit)
-        kind = {SHT_NOBITS: "@nobits", SHT_NOTE: "@note"}.get(section.type, "@progbits")
-        if not section.alloc and section.flags & _MERGED == _MERGED and section.entsize:
-            flags, kind = flags + "MS", f"{kind},{section.entsize}"
-        if section.name == ".text" and flags == "ax":
-            self.lines.append("\t.text")
-        else:
-            self.lines.append(f'\t.section\t{section.name},"{flags}",{kind}')
+        self.lines.append(section_directive(section))
 
     def _align(self, alignment: int) -> None:
         if alignment > 1:
@@ -431,9 +402,7 @@ class _Writer:
         items = self.code[section.index]
         self.item_starts = {i.address for i in items} | {section.addr + section.size}
         low, high = section.addr, section.addr + section.size
-        self.used_targets: set[int] = {
-            t for p in self.frames.values() for t in p.values() if low <= t <= high
-        } & set(self.targets)
+        self.used_targets: set[int] = {t for t in self.fixed_targets if low <= t <= high}
         symbols = self.by_section[section.index]
         self._section_line(section)
         self._align(section.align)
@@ -449,7 +418,7 @@ class _Writer:
         pending = list(reversed(inside))
         known = self.known
         special = {*starts, *self.targets, *self.entries, *self.ends, *self.remarks}
-        special.update(known.pins, known.spellings, known.raw)
+        special.update(known.pins, known.spellings, known.raw, self.references)
         lines, rows, index = self.lines, self.rows, section.index
         for item in self._split(items, {*starts, *self.ends}):
             address = item.address
@@ -570,7 +539,7 @@ class _Writer:
         target = branch_target(item)
         comment = ""
         if target is not None:
-            label = None if address in known.numeric_targets else self._target_label(item, section)
+            label = self._target_label(item, section)
             before, comma, _ = text.rpartition(", ")
             if not comma:
                 before, comma = text.partition(" ")[0], " "
@@ -580,6 +549,9 @@ class _Writer:
                 value = int.from_bytes(item.data[:2], "little")
                 text = f"{before}{comma}{value}"
                 comment = f"// goes to {target - section.addr:+#x} of {section.name}"
+        reference = self.references.get(address)
+        if reference is not None:
+            text = self._symbolic(text, reference)
         if address in known.pins:
             comment = pin_comment(item.data, known.pins[address]) + comment.replace("//", " ;")
         if address in self.remarks:
@@ -588,6 +560,18 @@ class _Writer:
             )
         self.rows.append((len(self.lines), section.index, item._replace(text=text)))
         self.lines.append(f"\t{text:<{_COLUMN}} {comment}" if comment else f"\t{text}")
+
+    def _symbolic(self, text: str, reference: CodeReference) -> str:
+        """The text with the literal of an address as an expression that the linker resolves."""
+        mnemonic, _, rest = text.partition(" ")
+        operands = rest.split(", ")
+        if reference.symbol is None:
+            name, _, offset = self.addresses[reference.target].partition("+")
+        else:
+            name, offset = self.dynamic_names[reference.symbol], ""
+        addend = reference.literal + int(offset or 0)
+        operands[reference.operand] = f"{name}@{reference.kind}{addend:+d}"
+        return f"{mnemonic} {', '.join(operands)}"
 
     def _raw(self, item: Raw) -> None:
         if item.reason not in ("zeros", "data"):
@@ -643,6 +627,7 @@ class _Writer:
         self._align(section.align)
         end = section.addr + section.size
         cuts = {section.addr, end} | {a for a in symbols if section.addr <= a <= end}
+        cuts |= {a for a in self.data_labels if section.addr <= a <= end}
         for address in descriptors:
             cuts |= {address, address + DESCRIPTOR_SIZE}
         ordered = sorted(cuts)
@@ -655,27 +640,31 @@ class _Writer:
                 continue
             for symbol in symbols.get(low, ()):
                 self._label(symbol, section)
+            if low in self.data_labels and self.data_labels[low].endswith(f"_{section.index}"):
+                self.lines.append(f"{self.data_labels[low]}:")
             low = max(low, after)
             if low < high:
                 if section.type == SHT_NOBITS:
                     self.lines.append(f"\t.zero {high - low}")
-                elif section.index in self.frames:
-                    self._frame(section, low - section.addr, high - section.addr)
                 else:
-                    self._bytes(section.data[low - section.addr : high - section.addr])
+                    self._data(section, low - section.addr, high - section.addr)
         for address in sorted(a for a in symbols if not section.addr <= a <= end):
             self._inside_labels(address, end, section)
 
-    def _frame(self, section: Section, low: int, high: int) -> None:
-        """Bytes of a frame table, its code pointers as distances to labels."""
+    def _data(self, section: Section, low: int, high: int) -> None:
+        """Bytes of a section, its pointers as expressions."""
         at = low
-        for offset, target in sorted(self.frames[section.index].items()):
-            label = self.targets.get(target)
-            if label is None or not low <= offset <= high - 4:
+        for offset, pointer in sorted(self.pointers.get(section.index, {}).items()):
+            if not low <= offset <= high - pointer.size:
                 continue
             self._bytes(section.data[at:offset])
-            self.lines.append(f"\t.long {label}-.")
-            at = offset + 4
+            if pointer.symbol is None:
+                name = self.addresses[pointer.target]
+            else:
+                name = self.dynamic_names[pointer.symbol]
+                name += f"{pointer.target:+d}" if pointer.target else ""
+            self.lines.append(f"\t.long {name}-." if pointer.relative else f"\t.quad {name}")
+            at = offset + pointer.size
         self._bytes(section.data[at:high])
 
     def _descriptor(self, kernel: Kernel, symbols: list[Symbol], section: Section) -> None:
