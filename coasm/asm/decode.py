@@ -96,9 +96,11 @@ _BRANCH = re.compile(
     r"|cbranch_i_fork)$"
 )
 
-#: Rounds of decoding again before what is left becomes data.
+#: Rounds of decoding again, and runs of the disassembler, before what is left becomes data.
 _ROUNDS = 12
-_CRASHES = 32
+_PROBES = 300
+#: Words that are tried first when a crash is looked for.
+_STEP = 64
 
 #: ``s_nop 0``: the same word on every target (SOPP opcode 0).
 _S_NOP = (0xBF800000).to_bytes(4, "little")
@@ -218,6 +220,12 @@ def _data_runs(co: CodeObject, section: Section) -> list[tuple[int, int]]:
     return runs
 
 
+def _after(boundaries: list[int], offset: int, size: int) -> int:
+    """The first boundary behind *offset*, or the end of the section."""
+    index = bisect.bisect_right(boundaries, offset)
+    return boundaries[index] if index < len(boundaries) else size
+
+
 def _has_data(co: CodeObject, section: Section) -> bool:
     return any(s.type == STT_OBJECT and s.shndx == section.index for s in co.symbols)
 
@@ -235,21 +243,24 @@ class _Careful:
     inside: set[int] = field(default_factory=set)  # symbols in the middle of an instruction
     targets: set[int] = field(default_factory=set)  # branch targets that ended a data run
     crashes: set[int] = field(default_factory=set)
+    given_up: int | None = None  # from this address on nothing is decoded
+    unknown: str = "LLVM cannot decode it"
+    probes: int = 0
 
     def __post_init__(self) -> None:
         self.patched = bytearray(self.section.data)
 
     def decode(self, printed: dict[int, tuple[int, str]]) -> list[Item]:
         """The section's items. *printed* is what the plain disassembly gave for it, if it ran."""
+        if not printed and self._probe(_S_NOP, [0]) is None:
+            self.unknown = f"LLVM does not disassemble {self.co.target.name}"
+            return self._walk({}, settle=True)[0]
         items, again = self._walk(printed or self._dump())
         for _ in range(_ROUNDS):
             if not again:
-                break
+                return items
             items, again = self._walk(self._dump())
-        if again:
-            end = self.section.addr + self.section.size
-            return [self._raw(self.section.addr, end, "its disassembly does not settle")]
-        return items
+        return self._walk(self._dump(), settle=True)[0]
 
     def _boundaries(self) -> list[int]:
         start, end = self.section.addr, self.section.addr + self.section.size
@@ -261,24 +272,43 @@ class _Careful:
 
     def _dump(self) -> dict[int, tuple[int, str]]:
         """The disassembly of the section as it is patched now, by address."""
-        start = self.section.addr
+        start, size = self.section.addr, self.section.size
+        boundaries = [b - start for b in self._boundaries()]
+        good = 0
         while True:
-            boundaries = [b - start for b in self._boundaries()]
-            data = bytearray(self.patched)
+            data, masked = bytearray(self.patched), bytearray(size)
             for crash in self.crashes:
                 low = crash - start
-                after = bisect.bisect_right(boundaries, low)
-                high = boundaries[after] if after < len(boundaries) else len(data)
+                high = _after(boundaries, low, size)
                 data[low:high] = (_S_NOP * (-(-(high - low) // 4)))[: high - low]
+                masked[low:high] = b"\1" * (high - low)
+            if self.given_up is not None:
+                low = self.given_up - start
+                data[low:], masked[low:] = b"", b"\1" * (size - low)
             rows = self._probe(bytes(data), boundaries)
             if rows is not None:
-                return {start + address: (size, text) for address, size, text in rows}
-            if len(self.crashes) >= _CRASHES:
-                return {}
-            self.crashes.add(start + self._find_crash(bytes(data), boundaries))
+                return {
+                    start + address: (length, text)
+                    for address, length, text in rows
+                    if masked.find(1, address, address + length) < 0
+                    and self._is_own(data, address, length)
+                }
+            crash, good = self._find_crash(bytes(data), boundaries, good)
+            if crash is None or self.probes > _PROBES:
+                self.given_up = start + good
+            else:
+                self.crashes.add(start + crash)
+                good = _after(boundaries, crash, size)
+
+    def _is_own(self, data: bytes, low: int, length: int) -> bool:
+        """Whether what was decoded are the section's bytes, or one patched encoding of it."""
+        if data[low : low + length] == self.section.data[low : low + length]:
+            return True
+        return self.widths.get(self.section.addr + low) == length
 
     def _probe(self, data: bytes, boundaries: list[int]) -> list[tuple[int, int, str]] | None:
         """Disassemble *data*; None where the disassembler failed."""
+        self.probes += 1
         starts = [b for b in boundaries if b < len(data)]
         with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
             path = Path(folder, "probe.co")
@@ -286,26 +316,39 @@ class _Careful:
             dump = objdump(self.llvm, [path], self.mattr)
         return parse_dump(dump.text) if dump.complete else None
 
-    def _find_crash(self, data: bytes, boundaries: list[int]) -> int:
-        """The offset of the first item that the disassembler does not survive."""
-        low, high = 0, -(-len(data) // 4)  # the first *low* words work, the first *high* fail
+    def _find_crash(self, data: bytes, boundaries: list[int], good: int) -> tuple[int | None, int]:
+        """The offset of the first item that the disassembler does not survive, if it is found.
+
+        With it the offset up to which the disassembler works; before *good* it is known to. As it
+        starts anew at each boundary, only what follows the last one before that is tried.
+        """
+        base = boundaries[bisect.bisect_right(boundaries, good) - 1]
+        inner = [b - base for b in boundaries if b >= base]
+        low, high = good // 4, -(-len(data) // 4)  # *low* words work, *high* fail
         rows: list[tuple[int, int, str]] = []
-        while high - low > 1:
-            middle = (low + high) // 2
-            found = self._probe(data[: 4 * middle], boundaries)
+        step, failed = _STEP, False
+        while high - low > 1 or not failed:
+            middle = (low + high) // 2 if failed else min(low + step, high)
+            found = self._probe(data[base : 4 * middle], inner)
             if found is None:
-                high = middle
+                high, failed = middle, True
+            elif middle == high:
+                return None, good
             else:
-                low, rows = middle, found
+                low, rows, step = middle, found, 2 * step
         # Where the cut fell inside the item, its first words stand as data at the end.
-        at = 4 * low
+        at = 4 * low - base
+        floor = inner[bisect.bisect_right(inner, at) - 1]
         for address, size, text in reversed(rows):
-            if address + size != at or not text.startswith(_DATA):
+            if address < floor or address + size != at or not text.startswith(_DATA):
                 break
             at = address
-        return at
+        return base + at, base + at
 
-    def _walk(self, rows: dict[int, tuple[int, str]]) -> tuple[list[Item], bool]:
+    def _walk(
+        self, rows: dict[int, tuple[int, str]], *, settle: bool = False
+    ) -> tuple[list[Item], bool]:
+        """The items by *rows*, and whether decoding again will show more; not with *settle*."""
         start, end = self.section.addr, self.section.addr + self.section.size
         boundaries = self._boundaries()
         data_runs = {low: high for low, high in _data_runs(self.co, self.section)}
@@ -322,21 +365,21 @@ class _Careful:
             row = rows.get(at)
             if row is None or row[1].startswith(_DATA) or at in self.crashes:
                 width = self._set_dont_care(at) if row is not None and at not in self.widths else 0
-                if width:
+                if width and not settle:
                     again = True
                     at += width
                     continue
-                reason = (
-                    "the disassembler fails on it"
-                    if at in self.crashes
-                    else "LLVM cannot decode it"
-                )
+                reason = "the disassembler fails on it" if at in self.crashes else self.unknown
                 items.append(self._raw(at, limit, reason))
                 at = limit
                 continue
             size, text = row
             if at + size > limit and limit < end:
                 # A label inside the instruction: the instruction that runs into it is there first.
+                if settle:
+                    items.append(self._raw(at, limit, "its disassembly does not settle"))
+                    at = limit
+                    continue
                 self.inside.add(limit)
                 again = True
                 at += size
@@ -344,7 +387,7 @@ class _Careful:
             data = self.section.data[at - start : at - start + size]
             items.append(_instruction(at, data, text))
             at += size
-        if not again:
+        if not again and not settle:
             again = self._new_targets(items)
         return items, again
 

@@ -282,13 +282,13 @@ def _learn_differences(
     if changed:
         learned = True
         _learn_encodings(co, listing, built, changed, known, what, llvm, references)
-    return _learn_symbols(co, listing, elf, known) or learned
+    return _learn_symbols(co, listing, elf, known, settled=not changed) or learned
 
 
 #: Relocation type → (bytes, shift of the value): all are relative to their place. An address
 #: (ABS64) is left to the loader and reads zero. Source: LLVM AMDGPU usage, "Relocation Records".
-_RELOCATIONS = {4: (4, 0), 5: (8, 0), 8: (4, 0), 9: (4, 32), 10: (4, 0), 11: (4, 32)}
-_GOT = (8, 9)
+_RELOCATIONS = {4: (4, 0), 5: (8, 0), 7: (4, 0), 8: (4, 0), 9: (4, 32), 10: (4, 0), 11: (4, 32)}
+_GOT = (7, 8, 9)
 
 
 def _resolved(co: CodeObject, elf: Elf, references: References) -> dict[str, tuple[bytes, int]]:
@@ -452,8 +452,13 @@ def _same_text(printed: str, text: str) -> bool:
     )
 
 
-def _learn_symbols(co: CodeObject, listing: Listing, elf: Elf, known: Knowledge) -> bool:
-    """Compare the symbols; one whose name did not survive gets a stand-in."""
+def _learn_symbols(
+    co: CodeObject, listing: Listing, elf: Elf, known: Knowledge, *, settled: bool
+) -> bool:
+    """Compare the symbols; one whose name did not survive gets a stand-in.
+
+    While the code is not *settled*, a symbol may be in another place.
+    """
     bases = {s.index: s.addr for s in co.sections}
     names = {s.index: s.name for s in co.sections}
     made: dict[str, list[tuple[object, ...]]] = {}
@@ -481,6 +486,8 @@ def _learn_symbols(co: CodeObject, listing: Listing, elf: Elf, known: Knowledge)
         if symbol.name not in made and symbol.index not in known.stand_ins:
             known.stand_ins.add(symbol.index)
             learned = True
+            continue
+        if not settled and symbol.name in made:
             continue
         raise CoasmError(
             f"{co.name}: symbol {display(symbol.name)!r} cannot be reproduced: "

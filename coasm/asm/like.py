@@ -130,6 +130,10 @@ class _Layout:
                 plan.append((section, None))
         for left in fresh.values():
             for section in left:
+                if not section.alloc and (
+                    section.type in (SHT_SYMTAB, SHT_STRTAB) or section.name == ".comment"
+                ):
+                    continue  # the linker always writes them; the original was stripped of them
                 after = max(
                     (
                         i

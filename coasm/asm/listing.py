@@ -414,13 +414,14 @@ class _Writer:
                 if symbol.size and address + symbol.size in self.item_starts:
                     self.ends[address + symbol.size].append(self.names[symbol.index])
         places: list[tuple[int, int]] = []  # (line, address): where labels may still be put
-        inside = [a for a in starts if a not in self.item_starts]
-        pending = list(reversed(inside))
+        pieces = self._split(items, {*starts, *self.ends})
+        begun = {piece.address for piece in pieces}
+        pending = [a for a in reversed(starts) if a not in begun and a != high]
         known = self.known
         special = {*starts, *self.targets, *self.entries, *self.ends, *self.remarks}
         special.update(known.pins, known.spellings, known.raw, self.references)
         lines, rows, index = self.lines, self.rows, section.index
-        for item in self._split(items, {*starts, *self.ends}):
+        for item in pieces:
             address = item.address
             if (  # nearly every line
                 address not in special

@@ -30,6 +30,11 @@ ABS64, RELATIVE64 = 3, 13
 _WINDOW = 64
 _LITERAL, _LITERAL64 = 255, 254
 
+_GOT_KINDS = {
+    "rel32@lo": "gotpcrel32@lo",
+    "rel32@hi": "gotpcrel32@hi",
+    "rel64": "gotpcrel",  # 32 bits of it: the table lies behind the code, less than 4 GiB away
+}
 _SGPRS = re.compile(r"(?<![\w.])s(?:(\d+)|\[(\d+):(\d+)\])")
 _LOW = ("s_add_u32", "s_add_co_u32")
 _HIGH = ("s_addc_u32", "s_add_co_ci_u32")
@@ -44,7 +49,7 @@ class CodeReference(NamedTuple):
     ``kind`` is ``rel32@lo``, ``rel32@hi`` or ``rel64``; the literal is the distance from *anchor*
     to *target*, and lies *literal* bytes behind *anchor*. *operand* is its place in the text. Where
     the target is a word that the loader fills in with a *symbol*'s address (a GOT entry), ``kind``
-    is ``gotpcrel32@lo`` or ``gotpcrel32@hi``.
+    is the value of :data:`_GOT_KINDS`.
     """
 
     anchor: int
@@ -110,10 +115,9 @@ def find_references(co: CodeObject, code: dict[int, list[Item]]) -> References:
             else:
                 continue
             target = sequence[0][1].target if sequence else None
-            if sequence and target in entries and len(sequence) == 2:
+            if sequence and target in entries:
                 for address, reference in sequence:
-                    kind = f"got{reference.kind.replace('rel32', 'pcrel32')}"
-                    symbol = entries[target].symbol
+                    kind, symbol = _GOT_KINDS[reference.kind], entries[target].symbol
                     found[address] = reference._replace(kind=kind, symbol=symbol)
             elif sequence and target is not None and _reachable(co, target, starts):
                 found.update(sequence)
