@@ -756,7 +756,7 @@ def head_lines(
 ) -> list[str]:
     """The comment at the top: what the listing came from and how it is assembled."""
     lines = [
-        f"// {display(os.path.basename(co.name))}",
+        f"// Listing of {display(os.path.basename(co.name))}",
         f"// sha256 {digest}",
         f"// {co.target}, code object v{co.code_object_version}",
         "//",

@@ -33,11 +33,13 @@ def spell(name: str) -> str | None:
     """*name* as LLVM's assembler takes it, quoted where needed; None where it cannot be spelled.
 
     Not spelled: names that the assembler keeps for itself (``.L…``), empty ones, and those with
-    control characters, backslashes, or bytes that are no UTF-8.
+    control characters, quotes, backslashes, what starts a comment, or bytes that are no UTF-8.
     """
     if is_plain(name):
         return name
-    if not name or name.startswith(".L") or not name.isprintable() or "\\" in name or '"' in name:
+    if not name or name.startswith(".L") or not name.isprintable():
+        return None
+    if any(part in name for part in ("\\", '"', "//", "/*")):
         return None
     return f'"{name}"'
 

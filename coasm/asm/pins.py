@@ -20,8 +20,9 @@ from coasm.codeobject.elf import SHT_RELA, Elf
 __all__ = ["Pin", "find_pins", "mark", "marked_positions"]
 
 _PIN = re.compile(r"// pin ((?:[0-9A-F]{8} ?)+)over ((?:[0-9A-F]{8} ?)+)(?=[^0-9A-F]|$)")
-_OPEN = re.compile(r"^\s*\.(?:macro|rept|irp|irpc)\b")
-_CLOSE = re.compile(r"^\s*\.(?:endm|endmacro|endr)\b")
+# Lines in between stand for several instructions, or for none: strings of the metadata.
+_OPEN = re.compile(r"^\s*\.(?:macro|rept|irp|irpc|amdgpu_metadata)\b")
+_CLOSE = re.compile(r"^\s*\.(?:endm|endmacro|endr|end_amdgpu_metadata)\b")
 _SECTION = ".coasm.marks"
 
 

@@ -30,7 +30,7 @@ __all__ = [
 TRIPLE = "amdgcn-amd-amdhsa"
 
 #: Seconds after which a tool is given up: far above what the largest real object takes.
-TIMEOUT = 300
+TIMEOUT = 120
 
 
 class Dump(NamedTuple):
