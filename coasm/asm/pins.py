@@ -21,8 +21,8 @@ __all__ = ["Pin", "find_pins", "mark", "marked_positions"]
 
 _PIN = re.compile(r"// pin ((?:[0-9A-F]{8} ?)+)over ((?:[0-9A-F]{8} ?)+)(?=[^0-9A-F]|$)")
 # Lines in between stand for several instructions, or for none: strings of the metadata.
-_OPEN = re.compile(r"^\s*\.(?:macro|rept|irp|irpc|amdgpu_metadata)\b")
-_CLOSE = re.compile(r"^\s*\.(?:endm|endmacro|endr|end_amdgpu_metadata)\b")
+_OPEN = frozenset((".macro", ".rept", ".irp", ".irpc", ".amdgpu_metadata"))
+_CLOSE = frozenset((".endm", ".endmacro", ".endr", ".end_amdgpu_metadata"))
 _SECTION = ".coasm.marks"
 
 
@@ -47,15 +47,15 @@ def find_pins(lines: list[str]) -> list[Pin]:
     for index, line in enumerate(lines):
         stripped = line.lstrip()
         if stripped.startswith("."):
-            if _OPEN.match(line):
+            word = stripped.split(None, 1)[0]
+            if word in _OPEN:
                 depth += 1
-            elif _CLOSE.match(line):
+            elif word in _CLOSE:
                 depth = max(depth - 1, 0)
-        if depth or "// pin " not in line:
-            continue
-        match = _PIN.search(line)
-        if match and stripped and not stripped.startswith(("//", "#", ";", "/*")):
-            found.append(Pin(index, _bytes(match[1]), _bytes(match[2])))
+        if "// pin " in line and not depth:
+            match = _PIN.search(line)
+            if match and not stripped.startswith(("//", "#", ";", "/*")):
+                found.append(Pin(index, _bytes(match[1]), _bytes(match[2])))
     return found
 
 

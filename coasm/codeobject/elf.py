@@ -8,7 +8,6 @@ names the place. Source: the System V ABI's ELF-64 object file format.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -65,11 +64,10 @@ class ElfHeader(NamedTuple):
     shstrndx: int
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """One section header, its name, and its bytes (empty for ``SHT_NOBITS``)."""
 
-    index: int
+    index: int  # type: ignore[assignment]
     name: str
     type: int
     flags: int
@@ -109,11 +107,10 @@ class Segment(NamedTuple):
     align: int
 
 
-@dataclass(frozen=True)
-class Symbol:
+class Symbol(NamedTuple):
     """One symbol table entry. *index* is its place in its own table."""
 
-    index: int
+    index: int  # type: ignore[assignment]
     name: str
     value: int
     size: int

@@ -12,8 +12,8 @@ LLVM 19 has all of these directives but two: ``.amdhsa_inst_pref_size`` and, new
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from coasm.target import Processor
 
@@ -29,8 +29,7 @@ ENTRY_OFFSET = "kernel_code_entry_byte_offset"
 PLAIN, COMPUTED, FIXED = "plain", "computed", "fixed"
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """One field: ``width`` bits from bit ``bit`` on (counted from byte 0, bit 0).
 
     ``directive`` is the ``.amdhsa_*`` directive that sets it, None where there is none.

@@ -7,20 +7,17 @@ Source: ``llvm/lib/BinaryFormat/AMDGPUMetadataVerifier.cpp``, which the assemble
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 __all__ = ["accepted"]
 
 
-@dataclass(frozen=True)
-class _Array:
+class _Array(NamedTuple):
     item: Rule
     size: int | None = None
 
 
-@dataclass(frozen=True)
-class _Map:
+class _Map(NamedTuple):
     required: Mapping[str, Rule]
     optional: Mapping[str, Rule]
 
