@@ -85,6 +85,11 @@ def diagnose(directory: str | None = None) -> Diagnosis:
 def doctor(llvm: LlvmOption = None, json: JsonOption = False) -> int:
     """Show which LLVM was found where, its version, and which gfx targets it knows.
 
+    \b
+    Examples:
+      coasm doctor
+      coasm doctor --llvm /opt/rocm/llvm/bin --json
+
     Exit status 0 where coasm can work, 2 where it cannot.
     """
     found = diagnose(llvm)

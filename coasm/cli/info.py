@@ -31,6 +31,11 @@ def info(
     scratch, workgroup size, occupancy with what limits it, arguments, and instruction mix.
 
     The instruction mix needs an LLVM that knows the target; everything else needs none.
+    
+    \b
+    Examples:
+      coasm info kernel.co
+      coasm info kernel.co --json | jq '.kernels[0].occupancy'
     """
     co = load(file)
     found = inspect(co)  # first: a damaged object is refused before a tool is started

@@ -41,6 +41,12 @@ def verify(
     """Compare two code objects: header, kernel descriptors, text, metadata; and beside these four
     the loaded data, the loaded image, and the file.
 
+    \b
+    Examples:
+      coasm verify kernel.co kernel.rebuilt.co
+      coasm verify kernel.co kernel.rebuilt.co --all | less
+      coasm verify a.co b.co --json | jq .checks.text.verdict
+
     Exit status 0 where they are equivalent, 1 where they differ, 2 where it cannot be judged.
     """
     from coasm.codeobject import load
