@@ -15,7 +15,7 @@ from coasm.target import PROCESSORS
 
 __all__ = ["Diagnosis", "diagnose", "doctor"]
 
-_DISTRIBUTIONS = ("coasm", "msgpack", "pyyaml", "rich", "typer")
+_DISTRIBUTIONS = ("coasm", "ml_dtypes", "numpy", "pyyaml", "rich", "typer", "zstandard")
 
 
 @dataclass(frozen=True)
