@@ -21,7 +21,8 @@ __all__ = ["Built", "Declared", "assemble_listing", "declared", "link_object"]
 
 _TARGET = re.compile(r'^\s*\.amdgcn_target\s+"amdgcn-amd-amdhsa-(?:unknown)?-([^"]+)"', re.M)
 _VERSION = re.compile(r"^\s*\.amdhsa_code_object_version\s+(\d+)", re.M)
-_FEATURES = re.compile(r"^// coasm: features((?: [+-][a-z0-9-]+)+)$", re.M)
+_FEATURES = re.compile(r"^// coasm: features((?: [+-][a-z0-9-]+)+)[ \t\r]*$", re.M)
+_LABELS = re.compile(r'\s*(?:(?:"(?:[^"\\]|\\.)*"|[^\s:"]+):\s*)*')
 _WRITES = frozenset((4, 5, 6))
 
 
@@ -130,10 +131,11 @@ def assemble_listing(
         for pin in resized:
             words = ", ".join(f"{w:#010x}" for (w,) in struct.iter_unpack("<I", pin.original))
             code = lines[pin.line].split("//", 1)[0]
-            label = re.match(r"\s*(?:[^\s:]+:\s*)*", code)
+            label = _LABELS.match(code)
             lines[pin.line] = f"{label[0] if label else ''} .long {words}"
         again = assemble_listing("\n".join(lines), target, version, llvm, features=features)
-        return Built(again.object, made.data, again.messages, tuple(pins), tuple(lost), positions)
+        # The distances of branches are final only now: which pins are lost shows in that run.
+        return again._replace(plain=made.data, pins=tuple(pins), positions=positions)
     restored = _rename(bytes(data), parse_stand_ins(text))
     return Built(restored, made.data, made.messages, tuple(pins), tuple(lost), positions)
 

@@ -16,7 +16,6 @@ import re
 import struct
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +27,7 @@ from coasm.llvm.run import Dump, objdump
 from coasm.target import TargetID
 
 __all__ = [
+    "BRANCH",
     "TRUE16",
     "Disassembly",
     "Instruction",
@@ -85,20 +85,21 @@ _LINE = re.compile(
     r"^\t([^\n]*?)\s*// ([0-9A-F]{12,16}): ((?:[0-9A-F]{8} ?)+|(?:[0-9A-F]{2} ?)+)(?=$|[ <;])",
     re.M,
 )
+_SAFE_NAMES = re.compile(r"[\w.$@\0-]*", re.ASCII)
 _MARK = re.compile(r"\s*/\*.*?\*/")
 _REGISTER_MARK = re.compile(r"[^\s,]+\s*/\*([av]\d+|[av]\[[\d:]+\])\*/")
 _DATA = (".long", ".word", ".byte", ".short")
 
 #: Branches whose target is ``address + 4 + 4 * simm16``, the field in the first word's low half.
 #: Source: the ISA guides' SOPP and SOPK instruction lists (GFX6 to GFX12.5).
-_BRANCH = re.compile(
+BRANCH = re.compile(
     r"s_(?:c?branch(?:_(?!g_fork|join)\w+)?|call_b64|call_i64|subvector_loop_(?:begin|end)"
     r"|cbranch_i_fork)$"
 )
 
 #: Rounds of decoding again, and runs of the disassembler, before what is left becomes data.
 _ROUNDS = 12
-_PROBES = 300
+_PROBES = 150
 #: Words that are tried first when a crash is looked for.
 _STEP = 64
 
@@ -109,7 +110,7 @@ _S_NOP = (0xBF800000).to_bytes(4, "little")
 def branch_target(instruction: Instruction) -> int | None:
     """The address a direct branch or call goes to; None for any other instruction."""
     text = instruction.text
-    if not text.startswith("s_") or not _BRANCH.match(text.split(None, 1)[0]):
+    if not text.startswith("s_") or not BRANCH.match(text.split(None, 1)[0]):
         return None
     simm = int.from_bytes(instruction.data[:2], "little", signed=True)
     return instruction.address + 4 + 4 * simm
@@ -168,7 +169,9 @@ def decode(
     """
     mattr = ",".join((*features(co), *extra))
     sections = co.code_sections
-    if dump is None or extra or "wavefrontsize64" in mattr:
+    if not _prints_safely(co):
+        dump = Dump("", False)
+    elif dump is None or extra or "wavefrontsize64" in mattr:
         with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
             path = Path(folder, "in.co")
             path.write_bytes(co.data)
@@ -204,6 +207,17 @@ def decode(
     return found
 
 
+def _prints_safely(co: CodeObject) -> bool:
+    """Whether the names of *co* cannot be taken for something else where they are printed.
+
+    The disassembler prints them as headings and as operands of branches, so one with a line feed
+    and a comment in it would pass for an instruction. Such an object is decoded from a probe.
+    """
+    elf = co.elf
+    names = [s.name for table in (elf.symbols, elf.dynamic_symbols, elf.sections) for s in table]
+    return _SAFE_NAMES.fullmatch("\0".join(names)) is not None
+
+
 def _data_runs(co: CodeObject, section: Section) -> list[tuple[int, int]]:
     """The address ranges that symbols of type object claim, merged and in order."""
     start, end = section.addr, section.addr + section.size
@@ -230,25 +244,22 @@ def _has_data(co: CodeObject, section: Section) -> bool:
     return any(s.type == STT_OBJECT and s.shndx == section.index for s in co.symbols)
 
 
-@dataclass
 class _Careful:
     """Decodes one section that the plain disassembly does not cover."""
 
-    co: CodeObject
-    llvm: Llvm
-    section: Section
-    mattr: str
-    patched: bytearray = field(init=False)
-    widths: dict[int, int] = field(default_factory=dict)  # address of a patched encoding → size
-    inside: set[int] = field(default_factory=set)  # symbols in the middle of an instruction
-    targets: set[int] = field(default_factory=set)  # branch targets that ended a data run
-    crashes: set[int] = field(default_factory=set)
-    given_up: int | None = None  # from this address on nothing is decoded
-    unknown: str = "LLVM cannot decode it"
-    probes: int = 0
-
-    def __post_init__(self) -> None:
-        self.patched = bytearray(self.section.data)
+    def __init__(self, co: CodeObject, llvm: Llvm, section: Section, mattr: str) -> None:
+        self.co = co
+        self.llvm = llvm
+        self.section = section
+        self.mattr = mattr
+        self.patched = bytearray(section.data)
+        self.widths: dict[int, int] = {}  # address of a patched encoding → size
+        self.inside: set[int] = set()  # symbols in the middle of an instruction
+        self.targets: set[int] = set()  # branch targets that ended a data run
+        self.crashes: set[int] = set()
+        self.given_up: int | None = None  # from this address on nothing is decoded
+        self.unknown = "LLVM cannot decode it"
+        self.probes = 0
 
     def decode(self, printed: dict[int, tuple[int, str]]) -> list[Item]:
         """The section's items. *printed* is what the plain disassembly gave for it, if it ran."""
@@ -293,14 +304,14 @@ class _Careful:
                     if masked.find(1, address, address + length) < 0
                     and self._is_own(data, address, length)
                 }
-            crash, good = self._find_crash(bytes(data), boundaries, good)
-            if crash is None or self.probes > _PROBES:
+            found, good = self._find_crash(bytes(data), boundaries, good)
+            if found is None or self.probes > _PROBES:
                 self.given_up = start + good
             else:
-                self.crashes.add(start + crash)
-                good = _after(boundaries, crash, size)
+                self.crashes.add(start + found)
+                good = _after(boundaries, found, size)
 
-    def _is_own(self, data: bytes, low: int, length: int) -> bool:
+    def _is_own(self, data: bytes | bytearray, low: int, length: int) -> bool:
         """Whether what was decoded are the section's bytes, or one patched encoding of it."""
         if data[low : low + length] == self.section.data[low : low + length]:
             return True

@@ -9,10 +9,12 @@ made from the very text that is handed out, is kept: a round trip links it.
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 from typing import NamedTuple
 
 from coasm.asm.build import Built, Declared, assemble_listing, feature_list
 from coasm.asm.decode import (
+    BRANCH,
     TRUE16,
     Instruction,
     Item,
@@ -30,7 +32,7 @@ from coasm.asm.references import References, find_references
 from coasm.asm.sections import carried_sections
 from coasm.codeobject import CodeObject, Section
 from coasm.codeobject.elf import SHT_NOBITS, SHT_NOTE, STT_FILE, STT_SECTION, Elf
-from coasm.errors import AssemblyError, CoasmError
+from coasm.errors import CoasmError, UnsupportedError
 from coasm.llvm import Llvm
 from coasm.llvm.run import Dump, clang_command, objdump
 
@@ -64,7 +66,7 @@ def exact_listing(
 
     Raises:
         UnsupportedError: something in the object that no listing can say.
-        AssemblyError: the assembler refuses what cannot be spelled otherwise.
+        CoasmError: something that the assembler refuses, or makes other bytes of.
     """
     found = _exact(co, llvm, dump, output, ())
     if found.raw and has_true16(co.target):
@@ -127,7 +129,7 @@ def _exact(
                 len(known.pins),
                 warnings,
             )
-    raise AssemblyError(f"{co.name}: no listing was found that assembles to the same bytes")
+    raise UnsupportedError(f"{co.name}: no listing was found that assembles to the same bytes")
 
 
 def _digest(data: bytes) -> str:
@@ -203,7 +205,7 @@ def _learn_refusals(
     """Note what to write instead of each line that the assembler refused.
 
     Raises:
-        AssemblyError: a line that cannot be said otherwise.
+        UnsupportedError: a line that cannot be said otherwise.
     """
     rows = {line: item for line, _, item in listing.rows}
     kernels = sorted(listing.kernel_lines)
@@ -237,7 +239,8 @@ def _learn_refusals(
         known.pins.pop(address, None)
         known.raw[address] = f"LLVM refuses it: {text}"
     if not learned:
-        raise AssemblyError(f"{co.name}: LLVM refuses the listing:\n{built.messages.rstrip()}")
+        messages = [text for _, text in _errors(built.messages)] or built.messages.split("\n")
+        raise UnsupportedError(f"{co.name}: LLVM refuses its listing: {display(messages[0])}")
 
 
 def _errors(messages: str) -> list[tuple[int, str]]:
@@ -281,7 +284,10 @@ def _learn_differences(
             learned = True
     if changed:
         learned = True
+        before = deepcopy(known)
         _learn_encodings(co, listing, built, changed, known, what, llvm, references)
+        if known == before:
+            _learn_places(listing, changed, made, known)
     return _learn_symbols(co, listing, elf, known, settled=not changed) or learned
 
 
@@ -376,7 +382,11 @@ def _learn_encodings(
             if at == item.address - bases[index] and data != item.data:
                 known.numeric.add(reference.anchor)
             continue
-        facts[item.address] = (item, elf.sections[section].data[at : at + size])
+        encoded = elf.sections[section].data[at : at + size]
+        if branch_target(item) is not None and size == len(item.data):
+            # Its distance is to a label, which may still be elsewhere: only the rest is judged.
+            encoded = item.data[:2] + encoded[2:]
+        facts[item.address] = (item, encoded)
     different = {a: (i, made) for a, (i, made) in facts.items() if made != i.data}
     settled = {a: m for a, (_, m) in different.items() if known.pins.get(a) == m}
     fresh = {a: v for a, v in different.items() if a not in settled}
@@ -394,6 +404,28 @@ def _learn_encodings(
         else:
             known.pins.pop(address, None)
             known.raw[address] = "LLVM assembles its text to another instruction"
+
+
+def _learn_places(
+    listing: Listing,
+    changed: list[Section],
+    made: dict[str, tuple[bytes, int]],
+    known: Knowledge,
+) -> None:
+    """Give up the text of what differs although each encoding seems to be right."""
+    for section in changed:
+        data = made[section.name][0]
+        for _, index, item in listing.rows:
+            at = item.address - section.addr
+            if index != section.index or data[at : at + len(item.data)] == item.data:
+                continue
+            if branch_target(item) is not None and item.address not in known.local_targets:
+                known.local_targets.add(item.address)
+            else:
+                known.pins.pop(item.address, None)
+                known.raw[item.address] = "LLVM assembles its text to another instruction"
+            if len(data) != section.size:
+                break  # what follows may be right, but elsewhere
 
 
 def _encoded_size(
@@ -446,10 +478,11 @@ def _decodes_alike(
 def _same_text(printed: str, text: str) -> bool:
     if printed == text:
         return True
+    if not printed.startswith("s_") or not BRANCH.match(printed.split(None, 1)[0]):
+        return False
     # The operand of a branch is a label in the text and a number in print.
-    return printed.split(" ")[0] == text.split(" ")[0] and printed.startswith(
-        ("s_cbranch", "s_branch")
-    )
+    one, other = (re.split(r"[ ,]+", t)[:-1] for t in (printed, text))
+    return one == other
 
 
 def _learn_symbols(

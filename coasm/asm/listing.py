@@ -145,9 +145,6 @@ class _Writer:
         self.references = {
             a: r for a, r in references.code.items() if r.anchor not in known.numeric
         }
-        self.dynamic_names = {
-            s.index: spell(s.name) or "" for s in co.elf.dynamic_symbols if s.name
-        }
         self.targets = self._branch_targets()
         self.data_labels: dict[int, str] = {}
         self.fixed_targets: set[int] = set()
@@ -160,6 +157,7 @@ class _Writer:
         carried = {s.index for s in self.sections}
         names: dict[int, str] = {}
         taken: dict[str, int] = {}
+        linked: set[str] = set()
         for symbol in self.co.symbols:
             where = f"{self.co.name}: symbol {display(symbol.name)!r}"
             if symbol.type in (STT_FILE, STT_SECTION):
@@ -176,6 +174,11 @@ class _Writer:
                 )
             if symbol.other & ~3:
                 raise UnsupportedError(f"{where}: st_other {symbol.other:#x} is not handled")
+            if symbol.bind != STB_LOCAL:
+                # To the linker, what follows an @ is a version, and there is no version script.
+                if not symbol.name or "@" in symbol.name or symbol.name in linked:
+                    raise UnsupportedError(f"{where}: a global name that cannot be linked")
+                linked.add(symbol.name)
             spelled = spell(symbol.name)
             if spelled is None or symbol.name in taken or symbol.index in self.known.stand_ins:
                 names[symbol.index] = ""
@@ -189,6 +192,18 @@ class _Writer:
             names[index] = f"coasm_symbol_{number}"
             number += 1
         return names
+
+    def _dynamic_name(self, index: int) -> str:
+        """What the global symbol with that index in ``.dynsym`` is called in the text."""
+        symbols = self.co.elf.dynamic_symbols
+        wanted = symbols[index].name if 0 < index < len(symbols) else ""
+        for symbol in self.co.symbols:
+            if symbol.name == wanted and symbol.bind != STB_LOCAL and symbol.index in self.names:
+                return self.names[symbol.index]
+        raise UnsupportedError(
+            f"{self.co.name}: a relocation names dynamic symbol {index} ({display(wanted)!r}), "
+            "which is not defined"
+        )
 
     def _branch_targets(self) -> dict[int, str]:
         """The address of each branch target in the same section → the label branches use."""
@@ -569,7 +584,7 @@ class _Writer:
         if reference.symbol is None:
             name, _, offset = self.addresses[reference.target].partition("+")
         else:
-            name, offset = self.dynamic_names[reference.symbol], ""
+            name, offset = self._dynamic_name(reference.symbol), ""
         addend = reference.literal + int(offset or 0)
         operands[reference.operand] = f"{name}@{reference.kind}{addend:+d}"
         return f"{mnemonic} {', '.join(operands)}"
@@ -662,7 +677,7 @@ class _Writer:
             if pointer.symbol is None:
                 name = self.addresses[pointer.target]
             else:
-                name = self.dynamic_names[pointer.symbol]
+                name = self._dynamic_name(pointer.symbol)
                 name += f"{pointer.target:+d}" if pointer.target else ""
             self.lines.append(f"\t.long {name}-." if pointer.relative else f"\t.quad {name}")
             at = offset + pointer.size
@@ -700,7 +715,10 @@ class _Writer:
             (
                 s
                 for s in self.co.symbols
-                if s.index in self.names and s.value == kernel.entry and s.type == STT_FUNC
+                if s.index in self.names
+                and s.shndx < SHN_LORESERVE
+                and s.value == kernel.entry
+                and s.type == STT_FUNC
             ),
             None,
         )

@@ -19,6 +19,8 @@ from coasm.codeobject.elf import SHT_RELA, Elf
 
 __all__ = ["Pin", "find_pins", "mark", "marked_positions"]
 
+# A comment, or a directive (a label that begins with a dot is none).
+_NO_INSTRUCTION = re.compile(r"//|#|;|/\*|\.(?![\w.$]*\s*:)")
 _PIN = re.compile(r"// pin ((?:[0-9A-F]{8} ?)+)over ((?:[0-9A-F]{8} ?)+)(?=[^0-9A-F]|$)")
 # Lines in between stand for several instructions, or for none: strings of the metadata.
 _OPEN = frozenset((".macro", ".rept", ".irp", ".irpc", ".amdgpu_metadata"))
@@ -54,7 +56,7 @@ def find_pins(lines: list[str]) -> list[Pin]:
                 depth = max(depth - 1, 0)
         if "// pin " in line and not depth:
             match = _PIN.search(line)
-            if match and not stripped.startswith(("//", "#", ";", "/*")):
+            if match and not _NO_INSTRUCTION.match(stripped):
                 found.append(Pin(index, _bytes(match[1]), _bytes(match[2])))
     return found
 

@@ -49,8 +49,8 @@ def start(arguments: Sequence[str]) -> None:
                 directory = arguments[position + 1]
         elif not argument.startswith("-") and path is None:
             path = argument
-    if path is None:
-        return
+    if path is None or "\n" in path or not os.path.isfile(path):
+        return  # the tool prints the path: a line feed in it might pass for an instruction
     try:
         with open(path, "rb") as file:
             header = file.read(64)
