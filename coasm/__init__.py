@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from coasm.asm.assemble import Result
     from coasm.asm.exact import Exact
     from coasm.codeobject import CodeObject, Kernel, load
-    from coasm.trips import RoundTrip
     from coasm.compare import Report
+    from coasm.trips import RoundTrip
 
 __all__ = [
     "CoasmError",
@@ -127,6 +127,9 @@ def roundtrip(
 
 
 def _object(source: CodeObject | str | os.PathLike[str] | bytes) -> CodeObject:
+    from coasm.bundle.opening import open_code_object
     from coasm.codeobject import CodeObject, load
 
+    if isinstance(source, str):
+        return open_code_object(source)
     return source if isinstance(source, CodeObject) else load(source)

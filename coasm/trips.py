@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from coasm.bundle.opening import open_code_object
 from coasm.codeobject import CodeObject, load
-from coasm.codeobject.model import read_input
 from coasm.errors import CoasmError, UnsupportedError
 from coasm.llvm import Llvm
 
@@ -108,9 +108,9 @@ def collect(paths: Sequence[str]) -> list[str]:
     found: list[str] = []
     for path in paths:
         if not os.path.isdir(path):
-            if not os.path.exists(path):
+            if not os.path.exists(path) and ":" not in path:
                 raise CoasmError(f"{path}: no such file or directory")
-            found.append(path)
+            found.append(path)  # a file, or FILE:TARGET
             continue
         inside = sorted(
             os.path.join(folder, name)
@@ -185,7 +185,7 @@ def _batches(
     copies: dict[str, list[str]] = {}
     for path in paths:
         try:
-            data = read_input(path)
+            data = open_code_object(path).data
         except CoasmError as error:
             failed.append(RoundTrip(path=path, error=str(error).removeprefix(f"{path}: ")))
             continue
@@ -211,7 +211,7 @@ def _run_batch(paths: Sequence[str], directory: str | None) -> list[RoundTrip]:
     loaded: list[tuple[str, CodeObject | CoasmError]] = []
     for path in paths:
         try:
-            loaded.append((path, load(path)))
+            loaded.append((path, open_code_object(path)))
         except CoasmError as error:
             loaded.append((path, error))
     dumps = _dump_together([co for _, co in loaded if isinstance(co, CodeObject)], llvm)

@@ -49,7 +49,7 @@ def asm(
     """
     from coasm.asm.assemble import assemble
     from coasm.asm.build import declared
-    from coasm.codeobject import load
+    from coasm.bundle.opening import open_code_object
     from coasm.codeobject.model import read_input
     from coasm.errors import CoasmError, FormatError
     from coasm.llvm import find_llvm
@@ -69,7 +69,7 @@ def asm(
         what = declared(text)
     except CoasmError as error:
         raise type(error)(f"{name}: {error}") from None
-    original = load(like) if like is not None else None
+    original = open_code_object(like) if like is not None else None
     tools = find_llvm(llvm, processor=what.target.name)
     result = assemble(text, tools, name=name, like_object=original)
     write_file(output, result.data)

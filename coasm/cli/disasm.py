@@ -15,7 +15,12 @@ __all__ = ["disasm"]
 
 
 def disasm(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The code object (.co, .hsaco).")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="The code object (.co, .hsaco), or LIBRARY:TARGET for one inside."
+        ),
+    ],
     output: Annotated[
         str | None,
         typer.Option(
@@ -42,17 +47,18 @@ def disasm(
       coasm disasm kernel.co                  writes kernel.s
       coasm disasm kernel.co -o work/k.s
       coasm disasm kernel.co -o - | less
+      coasm disasm libkernels.so:gfx942       writes libkernels.so.gfx942.s
     """
     from coasm.asm.exact import exact_listing
-    from coasm.codeobject import load
+    from coasm.bundle.opening import open_code_object
     from coasm.llvm import find_llvm, prefetch
     from coasm.output import check_target, write_file
 
-    path = os.path.splitext(file)[0] + ".s" if output is None else output
+    path = _listing_name(file) if output is None else output
     check_target(path, force=force, inputs=(file,))
-    co = load(file)
+    co = open_code_object(file)
     tools = find_llvm(llvm, processor=co.target.name)
-    shown = os.path.basename(file) + ".s" if path == "-" else path
+    shown = _listing_name(file) if path == "-" else path
     found = exact_listing(co, tools, dump=prefetch.take(file, tools.objdump), output=shown)
     write_file(path, found.text.encode("utf-8", "surrogateescape"))
     if json_ and path != "-":
@@ -88,3 +94,11 @@ def disasm(
     )
     for warning in found.warnings:
         print(f"coasm: warning: {printable(warning)}", file=sys.stderr)
+
+
+def _listing_name(file: str) -> str:
+    """Where the listing of *file* goes: beside it, with the target in the name of one inside."""
+    if os.path.exists(file):
+        return os.path.splitext(file)[0] + ".s"
+    folder, name = os.path.split(file)
+    return os.path.join(folder, name.replace(":", ".").replace("#", ".") + ".s")

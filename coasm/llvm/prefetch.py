@@ -54,7 +54,7 @@ def start(arguments: Sequence[str]) -> None:
     try:
         with open(path, "rb") as file:
             header = file.read(64)
-        if header[:4] != b"\x7fELF" or len(header) < 64:
+        if header[:4] != b"\x7fELF" or header[18:20] != b"\xe0\0" or len(header) < 64:
             return
         llvm = find_llvm(directory)
         output = tempfile.TemporaryFile(prefix="coasm-")  # noqa: SIM115  (outlives this call)

@@ -1,0 +1,114 @@
+"""Room for larger bundles in an ELF file: a new loadable segment, or a section that moves.
+
+A linked file gets a segment of its own behind everything else: the bundles, then the program header
+table with one more entry. The section header table is written anew behind it, with one more
+``.hip_fatbin``, so that tools find what the wrappers point to. No other byte moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coasm.bundle.host import EHDR, PHDR, PT_INTERP, PT_LOAD, PT_PHDR, SHDR, Host, HostSection
+from coasm.errors import UnsupportedError
+
+__all__ = ["add_segment", "move_section"]
+
+#: Bundles are mapped by page, and what is in them is aligned to one.
+_ALIGN = 4096
+#: Bytes that a file may grow by for the sake of equal offsets and addresses.
+_MAX_HOLE = 1 << 26
+_PF_R = 4
+_SHT_PROGBITS, _SHF_ALLOC = 1, 2
+
+
+def _up(value: int, align: int) -> int:
+    return -(-value // align) * align
+
+
+def add_segment(
+    out: bytearray, host: Host, section: HostSection, bundles: Sequence[bytes]
+) -> list[int]:
+    """Append *bundles* to the linked file *out*, loaded with it; their addresses.
+
+    *host* is what the file was, *section* the one that the bundles were in.
+
+    Raises:
+        UnsupportedError: the file's layout leaves no way to do it.
+    """
+    loads = [s for s in host.segments if s.type == PT_LOAD]
+    if not loads:
+        raise UnsupportedError(
+            f"{host.name}: no loadable segment, and so no place for a larger one"
+        )
+    page = max(_ALIGN, *(s.align for s in loads))
+    address = _up(max(s.vaddr + s.memsz for s in loads), page)
+    offset = _up(len(out), page)
+    if any(s.type in (PT_PHDR, PT_INTERP) for s in host.segments):
+        # Linux before 5.18 tells a program that its headers are at load address + e_phoff.
+        bias = loads[0].vaddr - loads[0].offset
+        offset = max(offset, _up(address - bias, page))
+        address = offset + bias
+    if offset - len(out) > _MAX_HOLE + page:
+        raise UnsupportedError(
+            f"{host.name}: the file would grow by {offset - len(out):,} bytes of nothing"
+        )
+    out.extend(bytes(offset - len(out)))
+    places = []
+    for bundle in bundles:
+        out.extend(bytes(_up(len(out), _ALIGN) - len(out)))
+        places.append(address + len(out) - offset)
+        out.extend(bundle)
+    size = len(out) - offset
+    out.extend(bytes(_up(len(out), 16) - len(out)))
+    headers_at, count = len(out), len(host.segments) + 1
+    length = headers_at - offset + count * PHDR.size
+    last = max(n for n, s in enumerate(host.segments) if s.type == PT_LOAD)
+    for number, segment in enumerate(host.segments):
+        if segment.type == PT_PHDR:
+            at = address + headers_at - offset
+            segment = segment._replace(
+                offset=headers_at,
+                vaddr=at,
+                paddr=at,
+                filesz=count * PHDR.size,
+                memsz=count * PHDR.size,
+            )
+        out.extend(PHDR.pack(*segment))
+        if number == last:
+            out.extend(PHDR.pack(PT_LOAD, _PF_R, offset, address, address, length, length, page))
+    _write_sections(out, host, section, (address, offset, size))
+    fields = list(EHDR.unpack_from(out, 0))
+    fields[5], fields[10] = headers_at, count
+    EHDR.pack_into(out, 0, *fields)
+    return places
+
+
+def _write_sections(
+    out: bytearray, host: Host, like: HostSection, place: tuple[int, int, int]
+) -> None:
+    """A new section header table at the end, with one more section named as *like*."""
+    address, offset, size = place
+    fields = list(EHDR.unpack_from(out, 0))
+    old, count = fields[6], len(host.sections)
+    if count + 1 >= 0xFF00:
+        raise UnsupportedError(f"{host.name}: more than 65,278 sections")
+    table = bytes(out[old : old + count * SHDR.size])
+    name = SHDR.unpack_from(table, like.number * SHDR.size)[0]
+    out.extend(bytes(_up(len(out), 8) - len(out)))
+    fields[6], fields[12] = len(out), count + 1
+    out.extend(table)
+    out.extend(SHDR.pack(name, _SHT_PROGBITS, _SHF_ALLOC, address, offset, size, 0, 0, _ALIGN, 0))
+    EHDR.pack_into(out, 0, *fields)
+
+
+def move_section(out: bytearray, host: Host, section: HostSection, contents: bytes) -> None:
+    """Give a section of the relocatable file *out* other *contents*, at the end of the file."""
+    align = max(section.align, 1)
+    out[section.offset : section.offset + section.size] = bytes(section.size)
+    out.extend(bytes(_up(len(out), align) - len(out)))
+    at = host.header[5] + section.number * SHDR.size
+    row = list(SHDR.unpack_from(out, at))
+    row[4], row[5] = len(out), len(contents)
+    SHDR.pack_into(out, at, *row)
+    out.extend(contents)

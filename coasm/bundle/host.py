@@ -1,0 +1,230 @@
+"""The host's ELF file around a bundle: sections, segments, wrappers, relocations.
+
+Everything is read from its place in the mapped file, and checked before it is used. Sources: the
+System V ABI's ELF-64 format; Clang's ``CGCUDANV.cpp`` for the wrapper, ``__CudaFatBinaryWrapper``:
+magic ``HIPF``, version 1, a pointer to the bundle, a pointer that is null.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from coasm.codeobject.elf import (
+    ET_REL,
+    SHF_ALLOC,
+    SHT_DYNSYM,
+    SHT_NOBITS,
+    SHT_NULL,
+    SHT_RELA,
+    SHT_SYMTAB,
+    Segment,
+)
+from coasm.errors import FormatError, UnsupportedError
+
+if TYPE_CHECKING:
+    from coasm.bundle.compressed import Buffer
+
+__all__ = ["Host", "HostSection", "Pointer"]
+
+EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
+SHDR = struct.Struct("<IIQQQQIIQQ")
+PHDR = struct.Struct("<IIQQQQQQ")
+_RELA = struct.Struct("<QQq")
+_SYM = struct.Struct("<IBBHQQ")
+_U64 = struct.Struct("<Q")
+
+PT_LOAD, PT_INTERP, PT_PHDR = 1, 3, 6
+_PN_XNUM, _SHN_XINDEX = 0xFFFF, 0xFFFF
+_WRAPPER = struct.Struct("<IIQQ")
+_WRAPPER_MAGIC, _WRAPPER_VERSION = 0x48495046, 1  # "HIPF"
+
+# (machine, relocation type) → whether the symbol's value is added to the addend.
+# Source: the psABIs: R_X86_64_RELATIVE, R_X86_64_64; R_AARCH64_RELATIVE, R_AARCH64_ABS64.
+_RELOCATIONS = {(62, 8): False, (62, 1): True, (183, 1027): False, (183, 257): True}
+
+
+class HostSection(NamedTuple):
+    """One section header; ``offset`` is in the file that holds the ELF file, not in the latter."""
+
+    number: int
+    name: str
+    type: int
+    flags: int
+    addr: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    align: int
+    entsize: int
+
+
+class Pointer(NamedTuple):
+    """A wrapper's pointer to a bundle: the address that it has when loaded, and who says so.
+
+    ``field`` is the offset in the file of the pointer itself; ``addend`` that of the relocation's
+    addend, None where no relocation with an addend sets the pointer.
+    """
+
+    value: int
+    field: int
+    addend: int | None
+
+
+@dataclass(frozen=True)
+class Host:
+    """An ELF-64 little-endian file of any machine that lies in *data* from *base* to *end*.
+
+    Raises:
+        FormatError: damaged; the text names the place.
+        UnsupportedError: a 32-bit or big-endian file.
+    """
+
+    data: Buffer
+    base: int
+    end: int
+    name: str
+
+    def __post_init__(self) -> None:
+        if self.end - self.base < EHDR.size:
+            raise FormatError(f"{self.name}: truncated ELF header")
+        ident = self.data[self.base : self.base + 16]
+        if ident[4] != 2 or ident[5] != 1:
+            raise UnsupportedError(f"{self.name}: not a 64-bit little-endian ELF file")
+
+    @cached_property
+    def header(self) -> tuple[int, ...]:
+        """The fields of ``Elf64_Ehdr`` behind ``e_ident``, in their order."""
+        return EHDR.unpack_from(self.data, self.base)[1:]
+
+    @property
+    def type(self) -> int:
+        return self.header[0]
+
+    @property
+    def machine(self) -> int:
+        return self.header[1]
+
+    @property
+    def relocatable(self) -> bool:
+        return self.type == ET_REL
+
+    def _check(self, offset: int, size: int, what: str) -> int:
+        """*offset*, as one into ``data``."""
+        if offset + size > self.end - self.base:
+            raise FormatError(
+                f"{self.name}: {what} at offset {offset:#x} with size {size:#x} is outside the "
+                f"file ({self.end - self.base:#x} bytes)"
+            )
+        return self.base + offset
+
+    @cached_property
+    def sections(self) -> tuple[HostSection, ...]:
+        """Every section; those that have bytes are known to lie inside the file."""
+        shoff, shentsize, shnum, shstrndx = self.header[5], *self.header[10:13]
+        if not shoff:
+            return ()
+        if shentsize != SHDR.size:
+            raise FormatError(f"{self.name}: section header size {shentsize}, not {SHDR.size}")
+        first = SHDR.unpack_from(self.data, self._check(shoff, SHDR.size, "the section table"))
+        shnum = shnum or first[5]
+        shstrndx = first[6] if shstrndx == _SHN_XINDEX else shstrndx
+        at = self._check(shoff, shnum * SHDR.size, "the section header table")
+        rows = list(SHDR.iter_unpack(self.data[at : at + shnum * SHDR.size]))
+        if shstrndx >= len(rows):
+            raise FormatError(f"{self.name}: section {shstrndx} is not the section name table")
+        names_at, names_size = rows[shstrndx][4:6]
+        start = self._check(names_at, names_size, "the section name table")
+        names = self.data[start : start + names_size]
+        found = []
+        for index, row in enumerate(rows):
+            typ, flags, addr, offset, size, link, info, align, entsize = row[1:]
+            stop = names.find(b"\0", row[0])
+            if stop < 0 and (names or row[0]):
+                raise FormatError(f"{self.name}: the name of section {index} is outside its table")
+            name = names[row[0] : stop].decode("utf-8", "surrogateescape")
+            if typ not in (SHT_NULL, SHT_NOBITS):
+                self._check(offset, size, f"section {index} ({name!r})")
+            offset += self.base
+            found.append(
+                HostSection(index, name, typ, flags, addr, offset, size, link, info, align, entsize)
+            )
+        return tuple(found)
+
+    @cached_property
+    def segments(self) -> tuple[Segment, ...]:
+        """Every program header."""
+        phoff, phentsize, phnum = self.header[4], *self.header[8:10]
+        if not phnum:
+            return ()
+        if phentsize != PHDR.size:
+            raise FormatError(f"{self.name}: program header size {phentsize}, not {PHDR.size}")
+        if phnum == _PN_XNUM:
+            raise UnsupportedError(f"{self.name}: more than 65,534 program headers")
+        at = self._check(phoff, phnum * PHDR.size, "the program header table")
+        rows = PHDR.iter_unpack(self.data[at : at + phnum * PHDR.size])
+        return tuple(Segment(*row) for row in rows)
+
+    def pointers(self) -> list[Pointer]:
+        """The pointers of all wrappers, in a linked file.
+
+        Raises:
+            FormatError: a wrapper section that does not hold wrappers.
+            UnsupportedError: a relocation of a kind that is not understood sets a pointer.
+        """
+        fields: dict[int, int] = {}  # address → offset in the file
+        for section in self.sections:
+            if section.name != ".hipFatBinSegment" or section.type == SHT_NOBITS:
+                continue
+            if section.size % _WRAPPER.size:
+                raise FormatError(f"{self.name}: {section.name}: a wrapper that is cut short")
+            for at in range(0, section.size, _WRAPPER.size):
+                magic, version, *_ = _WRAPPER.unpack_from(self.data, section.offset + at)
+                if (magic, version) != (_WRAPPER_MAGIC, _WRAPPER_VERSION):
+                    raise UnsupportedError(
+                        f"{self.name}: {section.name}: a wrapper with magic {magic:#x}, version "
+                        f"{version}; known is {_WRAPPER_MAGIC:#x}, version {_WRAPPER_VERSION}"
+                    )
+                fields[section.addr + at + 8] = section.offset + at + 8
+        relocated = self._relocations(fields.keys())
+        found = []
+        for address, field in fields.items():
+            value, addend = relocated.get(address, (None, None))
+            if value is None:
+                value = _U64.unpack_from(self.data, field)[0]
+            found.append(Pointer(value, field, addend))
+        return found
+
+    def _relocations(self, wanted: Collection[int]) -> dict[int, tuple[int, int]]:
+        """Address → (value, offset in the file of the addend), of the dynamic relocations there."""
+        found: dict[int, tuple[int, int]] = {}
+        for section in self.sections:
+            if section.type != SHT_RELA or not section.flags & SHF_ALLOC:
+                continue
+            size = section.size // _RELA.size * _RELA.size
+            rows = _RELA.iter_unpack(self.data[section.offset : section.offset + size])
+            for index, (address, info, addend) in enumerate(rows):
+                if address not in wanted:
+                    continue
+                adds_symbol = _RELOCATIONS.get((self.machine, info & 0xFFFFFFFF))
+                if adds_symbol is None:
+                    raise UnsupportedError(
+                        f"{self.name}: the relocation of the wrapper at {address - 8:#x} has type "
+                        f"{info & 0xFFFFFFFF}"
+                    )
+                value = addend + (self._symbol(section, info >> 32) if adds_symbol else 0)
+                found[address] = (value, section.offset + index * _RELA.size + 16)
+        return found
+
+    def _symbol(self, relocations: HostSection, index: int) -> int:
+        """The value of a symbol of the table that a relocation section refers to."""
+        table = self.sections[relocations.link] if relocations.link < len(self.sections) else None
+        if table is None or table.type not in (SHT_SYMTAB, SHT_DYNSYM):
+            raise FormatError(f"{self.name}: section {relocations.number}: no symbol table")
+        if (index + 1) * _SYM.size > table.size:
+            raise FormatError(f"{self.name}: section {relocations.number}: no symbol {index}")
+        return int(_SYM.unpack_from(self.data, table.offset + index * _SYM.size)[4])

@@ -1,0 +1,118 @@
+"""Which image a user means: ``gfx942``, ``gfx942#2`` (of bundle 2), or a bundle entry ID."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from coasm.bundle.images import Entry, extract, find
+from coasm.codeobject.elf import EM_AMDGPU
+from coasm.errors import CoasmError, FormatError, UnsupportedError
+
+__all__ = ["carries", "kind_of", "listed", "matching", "open_object", "resolve", "split"]
+
+_NUMBERED = re.compile(r"(.+?)(?:#([0-9]+))?\Z", re.DOTALL)
+_TARGET = re.compile(r"(?:[a-z0-9]+-.*-)?gfx[^/]*\Z")
+#: What the files that :func:`find` reads start with.
+_MAGICS = (b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB", b"!<arch>\n", b"!<thin>\n", b"\x10\xff\x10\xad")
+
+
+def matching(entries: Sequence[Entry], spec: str) -> list[Entry]:
+    """The entries that *spec* names: the ID or the target as they stand, or else the processor."""
+    parts = _NUMBERED.match(spec)
+    if parts is None:
+        return []
+    name, number = parts[1], parts[2]
+    if number is not None:
+        entries = [entry for entry in entries if entry.number == int(number)]
+    exact = [entry for entry in entries if name in (entry.target, entry.id) and name]
+    return exact or [entry for entry in entries if entry.target.partition(":")[0] == name]
+
+
+def resolve(entries: Sequence[Entry], spec: str, path: str) -> Entry:
+    """The one entry that *spec* names.
+
+    Raises:
+        CoasmError: none, or several.
+    """
+    found = matching(entries, spec)
+    if not found:
+        raise CoasmError(f"{path}: no {spec} in it; there are {listed(entries)}")
+    if len(found) > 1:
+        names = [entry.name for entry in found]
+        if len(set(names)) < len(names):
+            names = [f"{entry.id}#{entry.number}" for entry in found]
+        raise CoasmError(f"{path}: {spec} is there {len(found)} times; name one: {_few(names)}")
+    return found[0]
+
+
+def listed(entries: Sequence[Entry]) -> str:
+    """The targets of *entries*, each once."""
+    return _few(list(dict.fromkeys(entry.target or entry.id for entry in entries)))
+
+
+def _few(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:40])
+    return shown if len(names) <= 40 else f"{shown} and {len(names) - 40} more"
+
+
+def split(spec: str) -> tuple[str, str]:
+    """``FILE:TARGET`` as its two parts; the second is empty where *spec* is a file's name alone."""
+    if os.path.exists(spec):
+        return spec, ""
+    for at, char in enumerate(spec):
+        if char == ":" and _TARGET.match(spec, at + 1) and os.path.exists(spec[:at]):
+            return spec[:at], spec[at + 1 :]
+    return spec, ""
+
+
+def carries(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is of a kind that carries code objects, and not itself one."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(24)
+    except OSError:
+        return False
+    if head.startswith(b"\x7fELF"):
+        return len(head) >= 20 and int.from_bytes(head[18:20], "little") != EM_AMDGPU
+    return head.startswith(_MAGICS)
+
+
+def kind_of(data: bytes) -> str:
+    """What an image is, by its first bytes: ``code object``, or another format in words."""
+    if data.startswith(b"\x7fELF"):
+        return "code object"
+    if data.startswith((b"BC\xc0\xde", b"\xde\xc0\x17\x0b")):
+        return "LLVM bitcode"
+    if data.startswith(b"\x03\x02\x23\x07"):
+        return "SPIR-V"
+    return "not a code object"
+
+
+def open_object(spec: str) -> tuple[bytes, str]:
+    """The bytes of a code object, and its name for messages.
+
+    *spec* is the path of a code object, or ``FILE:TARGET`` (``FILE:TARGET#N`` for bundle N) where
+    FILE carries code objects; see :func:`matching` for TARGET.
+
+    Raises:
+        FormatError: the file is missing or damaged.
+        CoasmError: FILE carries code objects and TARGET is missing, unknown, or ambiguous.
+    """
+    from coasm.codeobject.model import read_input
+
+    path, target = split(spec)
+    if not target:
+        if not carries(path):
+            return read_input(path), path
+        entries = find(path)
+        example = f"{path}:{entries[0].target or entries[0].id}"
+        raise UnsupportedError(
+            f"{path}: carries {len(entries)} code object{'s' * (len(entries) > 1)} "
+            f"({listed(entries)}); name one, for example {example}, or use coasm extract"
+        )
+    if not carries(path):
+        raise FormatError(f"{path}: carries no code objects, so {target} cannot be taken out of it")
+    entry = resolve(find(path), target, path)
+    return extract(entry), spec
