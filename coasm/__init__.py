@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from coasm.asm.exact import Exact
     from coasm.codeobject import CodeObject, Kernel, load
     from coasm.compare import Report
+    from coasm.launch import run, run_f4gemm, run_spec
     from coasm.trips import RoundTrip
 
 __all__ = [
@@ -39,16 +40,23 @@ __all__ = [
     "disassemble",
     "load",
     "roundtrip",
+    "run",
+    "run_f4gemm",
+    "run_spec",
     "verify",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """The reader's names, imported when they are first asked for: commands start faster."""
+    """The names of other rooms, imported when they are first asked for: commands start faster."""
     if name in ("CodeObject", "Kernel", "load"):
         from coasm import codeobject
 
         return getattr(codeobject, name)
+    if name in ("run", "run_f4gemm", "run_spec"):
+        from coasm import launch
+
+        return getattr(launch, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

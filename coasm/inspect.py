@@ -11,18 +11,20 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from coasm.codeobject import CodeObject, Kernel
 from coasm.codeobject.elf import STT_FUNC
 from coasm.descriptor import Resources, decode, resources
 from coasm.target import Processor
 
+if TYPE_CHECKING:
+    from coasm.asm.decode import Instruction
+
 __all__ = [
     "CLASSES",
     "Argument",
-    "Instruction",
     "KernelInfo",
     "Limit",
     "ObjectInfo",
@@ -34,23 +36,14 @@ __all__ = [
 ]
 
 
-class Instruction(Protocol):
-    """What the instruction mix needs of a disassembled instruction."""
-
-    @property
-    def address(self) -> int: ...
-
-    @property
-    def mnemonic(self) -> str: ...
-
-
 @dataclass(frozen=True)
 class Argument:
     """One kernel argument as the metadata describes it; None where it does not say.
 
     ``offset`` and ``size`` are bytes in the kernarg segment. ``access`` is what the kernel really
     does (``.actual_access``), or else what it declares (``.access``). ``qualifiers`` holds those of
-    ``const``, ``restrict``, ``volatile`` and ``pipe`` that apply.
+    ``const``, ``restrict``, ``volatile`` and ``pipe`` that apply. ``read`` is whether the code
+    reads it (:mod:`coasm.reads`), None where that is not known, or no disassembly was given.
     """
 
     name: str | None
@@ -61,6 +54,7 @@ class Argument:
     address_space: str | None
     access: str | None
     qualifiers: tuple[str, ...]
+    read: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -166,13 +160,13 @@ class ObjectInfo:
 
 
 def inspect(co: CodeObject, instructions: Iterable[Instruction] | None = None) -> ObjectInfo:
-    """What *co* holds; with its disassembled *instructions* also each kernel's instruction mix.
+    """What *co* holds; with its *instructions* also each kernel's mix, and the arguments it reads.
 
     Raises:
         FormatError: no metadata, or it does not fit the symbols (see :class:`CodeObject`).
         UnsupportedError: a descriptor with a wave size that the target does not have.
     """
-    code = None if instructions is None else sorted((i.address, i.mnemonic) for i in instructions)
+    code = None if instructions is None else sorted(instructions)
     version = co.metadata.get("amdhsa.version")
     return ObjectInfo(
         name=co.name,
@@ -210,7 +204,7 @@ def _section(section: Any) -> SectionInfo:
     )
 
 
-def _kernel(co: CodeObject, kernel: Kernel, code: Sequence[tuple[int, str]] | None) -> KernelInfo:
+def _kernel(co: CodeObject, kernel: Kernel, code: Sequence[Instruction] | None) -> KernelInfo:
     data = kernel.metadata
     asked = resources(kernel.descriptor, co.target)
     descriptor = decode(kernel.descriptor, co.target)
@@ -221,6 +215,8 @@ def _kernel(co: CodeObject, kernel: Kernel, code: Sequence[tuple[int, str]] | No
         size = required[0] * required[1] * required[2]
     listed = data.get(".args")
     arguments = tuple(_argument(a) for a in listed or () if isinstance(a, dict))
+    if code is not None:
+        arguments = _with_reads(co, kernel, code, arguments)
     return KernelInfo(
         name=kernel.name,
         symbol=kernel.symbol,
@@ -265,6 +261,20 @@ def _argument(data: Mapping[Any, Any]) -> Argument:
         address_space=_string(data.get(".address_space")),
         access=_string(data.get(".actual_access")) or _string(data.get(".access")),
         qualifiers=tuple(q for q in _QUALIFIERS if data.get(f".is_{q}") is True),
+    )
+
+
+def _with_reads(
+    co: CodeObject, kernel: Kernel, code: Sequence[Instruction], arguments: tuple[Argument, ...]
+) -> tuple[Argument, ...]:
+    from coasm.reads import kernarg_reads
+
+    found = kernarg_reads(co, kernel, code)
+    return tuple(
+        replace(a, read=found.of(a.offset, a.size))
+        if a.offset is not None and a.size is not None
+        else a
+        for a in arguments
     )
 
 
@@ -428,7 +438,7 @@ def classify(mnemonic: str) -> str:
 _ENDS = re.compile(r"s_endpgm|s_branch$|s_set_?pc|s_rfe")
 
 
-def _mix(co: CodeObject, kernel: Kernel, code: Sequence[tuple[int, str]]) -> dict[str, int]:
+def _mix(co: CodeObject, kernel: Kernel, code: Sequence[Instruction]) -> dict[str, int]:
     """Instructions by class, from the kernel's entry to the end of its function.
 
     The end is the symbol's, or, where the symbol has no size, the next kernel's entry or the end
@@ -441,8 +451,8 @@ def _mix(co: CodeObject, kernel: Kernel, code: Sequence[tuple[int, str]]) -> dic
     if not size:
         end = section.addr + section.size if section else kernel.entry
         end = min([other.entry for other in co.kernels if other.entry > kernel.entry] + [end])
-    first, last = bisect_left(code, (kernel.entry, "")), bisect_left(code, (end, ""))
-    found = [mnemonic for _, mnemonic in code[first:last]]
+    first, last = (bisect_left(code, at, key=lambda i: i.address) for at in (kernel.entry, end))
+    found = [instruction.mnemonic for instruction in code[first:last]]
     if not size:
         stop = max((at for at, name in enumerate(found) if _ENDS.match(name)), default=-1)
         found = found[: stop + 1] or found

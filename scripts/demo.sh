@@ -22,4 +22,6 @@ show coasm disasm "$out/vector_add.co" -o "$out/vector_add.s"
 show cat "$out/vector_add.s"
 show coasm asm "$out/vector_add.s" -o "$out/rebuilt.co"
 show coasm verify "$out/vector_add.co" "$out/rebuilt.co"
-printf '\nNow edit %s, and run the last two commands again.\n' "$out/vector_add.s"
+show coasm run "$out/rebuilt.co" --spec tests/fixtures/vector_add.yaml
+show coasm run --spec examples/mx_gemm.yaml
+printf '\nNow edit %s, and run asm, verify and run again.\n' "$out/vector_add.s"

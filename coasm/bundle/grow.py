@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coasm.bundle.host import EHDR, PHDR, PT_INTERP, PT_LOAD, PT_PHDR, SHDR, Host, HostSection
-from coasm.errors import UnsupportedError
+from coasm.errors import FormatError, UnsupportedError
 
 __all__ = ["add_segment", "move_section"]
 
@@ -34,6 +34,7 @@ def add_segment(
     *host* is what the file was, *section* the one that the bundles were in.
 
     Raises:
+        FormatError: the program headers are damaged.
         UnsupportedError: the file's layout leaves no way to do it.
     """
     loads = [s for s in host.segments if s.type == PT_LOAD]
@@ -49,6 +50,8 @@ def add_segment(
         bias = loads[0].vaddr - loads[0].offset
         offset = max(offset, _up(address - bias, page))
         address = offset + bias
+    if address >= 1 << 62 or page > _MAX_HOLE:
+        raise FormatError(f"{host.name}: a segment at an impossible address or alignment")
     if offset - len(out) > _MAX_HOLE + page:
         raise UnsupportedError(
             f"{host.name}: the file would grow by {offset - len(out):,} bytes of nothing"

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from coasm.bundle.images import Entry, extract, find
 from coasm.codeobject.elf import EM_AMDGPU
+from coasm.codeobject.model import read_input
 from coasm.errors import CoasmError, FormatError, UnsupportedError
+
+if TYPE_CHECKING:
+    from coasm.bundle.images import Entry
 
 __all__ = ["carries", "kind_of", "listed", "matching", "open_object", "resolve", "split"]
 
@@ -100,12 +104,12 @@ def open_object(spec: str) -> tuple[bytes, str]:
         FormatError: the file is missing or damaged.
         CoasmError: FILE carries code objects and TARGET is missing, unknown, or ambiguous.
     """
-    from coasm.codeobject.model import read_input
-
     path, target = split(spec)
+    if not target and not carries(path):
+        return read_input(path), path
+    from coasm.bundle.images import extract, find  # a plain code object needs none of it
+
     if not target:
-        if not carries(path):
-            return read_input(path), path
         entries = find(path)
         example = f"{path}:{entries[0].target or entries[0].id}"
         raise UnsupportedError(

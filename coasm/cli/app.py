@@ -21,6 +21,9 @@ COMMANDS = {
     "asm": "Assemble and link a listing into a code object.",
     "verify": "Prove two code objects equal, or show what differs.",
     "roundtrip": "Take code objects through disasm, asm and verify.",
+    "run": "Launch a kernel on the emulator or a GPU, and check its result.",
+    "extract": "Take the code objects out of an executable or library.",
+    "embed": "Put rebuilt code objects back into an executable or library.",
     "info": "Show what a code object holds and what its kernels use.",
     "doctor": "Show which LLVM was found, and what it knows.",
 }

@@ -11,7 +11,7 @@ from coasm.cli.options import JsonOption, LlvmOption
 from coasm.cli.terminal import printable
 from coasm.codeobject import CodeObject, load
 from coasm.errors import ToolError, UnsupportedError
-from coasm.inspect import Instruction, KernelInfo, ObjectInfo, inspect
+from coasm.inspect import KernelInfo, ObjectInfo, inspect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,25 +19,41 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from coasm.asm.decode import Instruction
+
 __all__ = ["info"]
 
 
 def info(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The code object.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="The code object, or a library that carries some.")
+    ],
     llvm: LlvmOption = None,
     json: JsonOption = False,
 ) -> None:
     """Show what a code object holds: header, sections, and for each kernel its registers, LDS,
-    scratch, workgroup size, occupancy with what limits it, arguments, and instruction mix.
+    scratch, workgroup size, occupancy with what limits it, arguments and whether the code
+    reads them, and instruction mix.
+
+    Of an executable or library that carries code objects: kernels by target, the most that they
+    take, the largest, and those that spill. FILE:TARGET shows one of its objects.
 
     The instruction mix needs an LLVM that knows the target; everything else needs none.
-    
+
     \b
     Examples:
       coasm info kernel.co
       coasm info kernel.co --json | jq '.kernels[0].occupancy'
     """
-    co = load(file)
+    from coasm.bundle.select import carries, open_object
+
+    if carries(file):
+        from coasm.cli.library import show_library
+
+        show_library(file, llvm, json)
+        return
+    data, name = open_object(file)
+    co = load(data, name=name)
     found = inspect(co)  # first: a damaged object is refused before a tool is started
     missing = None
     try:
@@ -54,7 +70,7 @@ def info(
         if missing is not None:
             print(f"coasm: {printable(missing)}", file=sys.stderr)
     else:
-        _show(found, missing)
+        _show(found, missing, llvm)
 
 
 def _disassembled(co: CodeObject, llvm: str | None) -> Iterable[Instruction]:
@@ -65,8 +81,12 @@ def _disassembled(co: CodeObject, llvm: str | None) -> Iterable[Instruction]:
     return disassemble(co, tools).instructions
 
 
-def _show(found: ObjectInfo, missing: str | None) -> None:
+def _show(found: ObjectInfo, missing: str | None, llvm: str | None) -> None:
     from rich.console import Console
+
+    from coasm.demangle import beside, demangle
+
+    names = demangle((kernel.name for kernel in found.kernels), llvm)
 
     terminal = sys.stdout.isatty()
     console = Console(
@@ -77,7 +97,7 @@ def _show(found: ObjectInfo, missing: str | None) -> None:
     console.print(_sections(found))
     for kernel in found.kernels:
         console.print()
-        console.print(f"Kernel {printable(kernel.name)}", style="bold")
+        console.print(f"Kernel {printable(beside(kernel.name, names))}", style="bold")
         console.print(_pairs(_uses(kernel)))
         for table in (_occupancy(kernel), _arguments(kernel), _mix(kernel)):
             if table is not None:
@@ -183,13 +203,14 @@ def _arguments(kernel: KernelInfo) -> Table | None:
     if not kernel.arguments:
         return None
     return _table(
-        ("argument", "offset>", "size>", "kind", "type", "address space", "access"),
+        ("argument", "offset>", "size>", "kind", "read", "type", "address space", "access"),
         [
             (
                 a.name or "",
                 _number(a.offset),
                 _number(a.size),
                 a.kind or "?",
+                {True: "yes", False: "no", None: "?" if kernel.instructions else ""}[a.read],
                 a.type or "",
                 a.address_space or "",
                 " ".join(filter(None, (a.access, *a.qualifiers))),

@@ -61,8 +61,21 @@ def verify(
 
         print(dumps(report.to_json(), indent=2))
     else:
-        _show(_lines(report, everything, _width()))
+        _show(_demangled(_lines(report, everything, _width()), llvm))
     return 0 if report.equivalent else 1
+
+
+def _demangled(lines: Iterator[Sequence[_Span]], llvm: str | None) -> Iterator[Sequence[_Span]]:
+    """*lines*, each mangled name where it first appears with what it means behind the line."""
+    import re
+
+    from coasm.demangle import demangle
+
+    shown = [(line, re.findall(r"\b_Z\w+", "".join(text for text, _ in line))) for line in lines]
+    names = demangle((name for _, found in shown for name in found), llvm)
+    for line, found in shown:
+        new = [name for name in dict.fromkeys(found) if name in names]
+        yield [*line, *((f"  {names.pop(name)}", "dim") for name in new)]
 
 
 def _width() -> int:

@@ -178,10 +178,11 @@ class CodeObject:
     def bytes_at(self, address: int, size: int) -> bytes | None:
         """*size* bytes of one loaded section at *address*; None where they are not in one."""
         section = self.section_at(address)
-        if section is None or section.type == SHT_NOBITS:
+        if section is None:
             return None
         start = address - section.addr
-        return section.data[start : start + size] if start + size <= section.size else None
+        found = section.data[start : start + size]
+        return found if len(found) == size else None  # some sections have a size, but no bytes
 
     def section_of(self, symbol: Symbol) -> Section | None:
         """The section a symbol is defined in; None for undefined and absolute ones."""
@@ -231,7 +232,7 @@ def read_input(path: str | os.PathLike[str]) -> bytes:
     import stat
 
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_open_at_once) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise FormatError(f"{os.fspath(path)}: not a regular file")
@@ -240,6 +241,11 @@ def read_input(path: str | os.PathLike[str]) -> bytes:
             return file.read()
     except OSError as error:
         raise FormatError(f"{os.fspath(path)}: {error.strerror or error}") from None
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open without waiting: a named pipe waits for who writes to it, for ever."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _check_overlaps(elf: Elf) -> None:

@@ -1,4 +1,4 @@
-"""The kernarg segment: explicit arguments at the places that the metadata names, hidden ones filled.
+"""The kernarg segment: explicit arguments where the metadata has them, hidden ones filled in.
 
 Source: LLVM, *User Guide for AMDGPU Backend*, "Code Object Metadata" (``.args``, the table of
 ``.value_kind`` with the ``hidden_*`` arguments of code object V3 to V5).
@@ -11,12 +11,23 @@ import re
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from coasm.codeobject import Kernel
 from coasm.errors import FormatError, LaunchError, UnsupportedError
 
-__all__ = ["Geometry", "Scalar", "Slot", "Value", "find_slot", "pack", "slots"]
+__all__ = [
+    "SCALAR_TYPES",
+    "Geometry",
+    "Scalar",
+    "Slot",
+    "Value",
+    "encode",
+    "find_slot",
+    "pack",
+    "segment_size",
+    "slots",
+]
 
 #: No kernarg segment is larger (the packet processor's own limits are far below).
 MAX_SEGMENT = 1 << 20
@@ -109,7 +120,7 @@ class Slot(NamedTuple):
 
 
 class Scalar(NamedTuple):
-    """A value with its type: ``f32``, ``f64``, ``f16``, ``bf16``, ``i8`` to ``i64``, ``u8`` to ``u64``."""
+    """A value with its type, one of :data:`SCALAR_TYPES`."""
 
     type: str
     value: int | float
@@ -137,16 +148,16 @@ def slots(kernel: Kernel) -> tuple[Slot, ...]:
         at = f"{where}: .args[{position}]"
         if not isinstance(entry, dict):
             raise FormatError(f"{at} is not a map")
-        numbers = entry.get(".offset"), entry.get(".size")
-        kind = entry.get(".value_kind")
-        if not all(type(n) is int and n >= 0 for n in numbers) or not isinstance(kind, str):
+        offset, length, kind = (entry.get(key) for key in (".offset", ".size", ".value_kind"))
+        if not (_count(offset) and _count(length) and isinstance(kind, str)):
             raise FormatError(f"{at} has no usable .offset, .size or .value_kind")
         name = entry.get(".name")
         type_ = entry.get(".type_name") or entry.get(".value_type")
         found.append(
             Slot(
                 name if isinstance(name, str) and name else None,
-                *numbers,
+                offset,
+                length,
                 kind,
                 type_ if isinstance(type_, str) else None,
             )
@@ -162,6 +173,10 @@ def slots(kernel: Kernel) -> tuple[Slot, ...]:
                 f"{where}: argument {slot.label} ends at {end}, the kernarg segment at {size}"
             )
     return tuple(found)
+
+
+def _count(value: Any) -> TypeGuard[int]:
+    return type(value) is int and value >= 0
 
 
 def segment_size(kernel: Kernel) -> int:
@@ -248,13 +263,15 @@ def pack(
     for slot in found:
         here = given.get(slot.offset)
         if here is not None:
-            data = _encode(f"{where}: argument {slot.label}", slot, here)
+            data = encode(kernel, slot, here)
         elif slot.hidden:
             data = _hidden(where, slot, geometry)
         elif slot.kind == "dynamic_shared_pointer":
-            data = _lds_end(kernel).to_bytes(slot.size, "little")
+            data = encode(kernel, slot, _lds_end(kernel, slot))
         elif slot.kind not in ("by_value", "global_buffer"):
-            raise UnsupportedError(f"{where}: argument {slot.label} is a {slot.kind}: no such launch")
+            raise UnsupportedError(
+                f"{where}: argument {slot.label} is a {slot.kind}: no such launch"
+            )
         elif slot.padding:
             continue
         else:
@@ -266,10 +283,20 @@ def pack(
     return bytes(block)
 
 
-def _lds_end(kernel: Kernel) -> int:
-    """Where dynamic LDS begins: behind the kernel's own, aligned to 16 bytes."""
+def _lds_end(kernel: Kernel, slot: Slot) -> int:
+    """Where dynamic LDS begins: behind the kernel's own, aligned as the pointer's target asks."""
     fixed = kernel.metadata.get(".group_segment_fixed_size", 0)
-    return -(-fixed // 16) * 16 if isinstance(fixed, int) else 0
+    align = next(
+        (
+            entry.get(".pointee_align", 16)
+            for entry in kernel.metadata[".args"]
+            if entry.get(".offset") == slot.offset
+        ),
+        16,
+    )
+    if type(fixed) is not int or type(align) is not int or fixed < 0 or align < 1:
+        raise FormatError(f"kernel {kernel.name!r}: metadata: no usable LDS size for {slot.label}")
+    return -(-fixed // align) * align
 
 
 # type → (struct code, bytes). bf16 is the high half of f32.
@@ -285,8 +312,17 @@ _FLOAT_NAMES = {
 }
 
 
-def _encode(where: str, slot: Slot, value: Value) -> bytes:
-    """The bytes of *value* in *slot*: exactly ``slot.size`` of them."""
+#: The types that a :class:`Scalar` can have.
+SCALAR_TYPES = ("bf16", *_SCALARS)
+
+
+def encode(kernel: Kernel, slot: Slot, value: Value) -> bytes:
+    """The bytes of *value* as an argument: exactly ``slot.size`` of them.
+
+    Raises:
+        LaunchError: it does not fit, or its type is needed and not given.
+    """
+    where = f"kernel {kernel.name!r}: argument {slot.label}"
     if isinstance(value, bytes):
         if len(value) != slot.size:
             raise LaunchError(f"{where} has {slot.size} bytes, not {len(value)}")
@@ -305,7 +341,7 @@ def _encode(where: str, slot: Slot, value: Value) -> bytes:
         if declared is None:
             raise LaunchError(f"{where} has {slot.size} bytes: say the type of {value}")
     if declared is not None:
-        return _encode(where, slot, Scalar(declared, value))
+        return encode(kernel, slot, Scalar(declared, value))
     bits = 8 * slot.size
     if not -(1 << bits >> 1) <= value < 1 << bits:
         raise LaunchError(f"{where}: {value} does not fit in {slot.size} bytes")
@@ -316,7 +352,8 @@ def _scalar(where: str, scalar: Scalar) -> bytes:
     if scalar.type == "bf16":
         return _bf16(float(scalar.value)).to_bytes(2, "little")
     if scalar.type not in _SCALARS:
-        raise LaunchError(f"{where}: unknown type {scalar.type!r}; known are bf16, {', '.join(_SCALARS)}")
+        known = ", ".join(SCALAR_TYPES)
+        raise LaunchError(f"{where}: unknown type {scalar.type!r}; known are {known}")
     code, _ = _SCALARS[scalar.type]
     try:
         if scalar.type.startswith("f"):
@@ -368,5 +405,7 @@ def _hidden(where: str, slot: Slot, geometry: Geometry) -> bytes:
     else:
         raise UnsupportedError(f"{where}: argument {slot.label} is an unknown {slot.kind!r}")
     if value >= 1 << 8 * slot.size:
-        raise LaunchError(f"{where}: argument {slot.label}: {value} does not fit in {slot.size} bytes")
+        raise LaunchError(
+            f"{where}: argument {slot.label}: {value} does not fit in {slot.size} bytes"
+        )
     return value.to_bytes(slot.size, "little")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from coasm.codeobject import CodeObject, Kernel
-from coasm.errors import CoasmError, DeviceError, LaunchError, UnsupportedError
+from coasm.errors import DeviceError, LaunchError, UnsupportedError
 from coasm.launch.arguments import Geometry
 from coasm.target import TargetID
 
@@ -32,11 +32,13 @@ class Figures(NamedTuple):
     ``seconds`` has one entry per timed launch: kernel time by events on a GPU, wall time on the
     emulator. ``wave_instructions`` is the emulator's count for one launch, else None.
     ``fidelity`` names what is known to be less than exact among the executed instructions.
+    ``dump`` is set where the emulator was told to stop, and did: the buffers are half done.
     """
 
     seconds: tuple[float, ...]
     wave_instructions: int | None = None
     fidelity: tuple[str, ...] = ()
+    dump: str = ""
 
     @property
     def median(self) -> float:
@@ -70,9 +72,7 @@ class Device(Protocol):
     def read(self, address: int) -> Bytes:
         """A copy of the whole buffer at *address*."""
 
-    def launch(
-        self, co: CodeObject, kernel: Kernel, geometry: Geometry, kernarg: bytes
-    ) -> Figures:
+    def launch(self, co: CodeObject, kernel: Kernel, geometry: Geometry, kernarg: bytes) -> Figures:
         """Run a kernel once, to its end."""
 
     def time(
@@ -109,17 +109,16 @@ class Emulator:
         self.description = "emulator"
 
     def allocate(self, data: Bytes, name: str) -> int:
-        return self.memory.allocate(data.size, name, data)
+        return self.memory.allocate(int(data.size), name, data)
 
     def write(self, address: int, data: Bytes) -> None:
         self.memory.view(address)[: data.size] = data
 
     def read(self, address: int) -> Bytes:
-        return self.memory.view(address).copy()
+        data: Bytes = self.memory.view(address).copy()
+        return data
 
-    def launch(
-        self, co: CodeObject, kernel: Kernel, geometry: Geometry, kernarg: bytes
-    ) -> Figures:
+    def launch(self, co: CodeObject, kernel: Kernel, geometry: Geometry, kernarg: bytes) -> Figures:
         from coasm import emulator
 
         started = time.perf_counter()
@@ -135,7 +134,7 @@ class Emulator:
             dynamic_lds=geometry.dynamic_lds,
         )
         seconds = time.perf_counter() - started
-        return Figures((seconds,), outcome.wave_instructions, tuple(outcome.fidelity))
+        return Figures((seconds,), outcome.wave_instructions, tuple(outcome.fidelity), outcome.dump)
 
     def time(
         self,
@@ -147,16 +146,12 @@ class Emulator:
         warmup: int,
         iterations: int,
     ) -> Figures:
-        # The first launch decodes the kernel: one warm-up is all that is needed.
-        for _ in range(min(warmup, 1)):
-            self.launch(co, kernel, geometry, kernarg)
+        # Nothing to warm up: what the first launch of a kernel prepares is kept.
         runs = [self.launch(co, kernel, geometry, kernarg) for _ in range(iterations)]
         return runs[-1]._replace(seconds=tuple(run.seconds[0] for run in runs))
 
     def reset(self) -> None:
-        from coasm.emulator import Memory
-
-        self.memory = Memory()
+        self.memory.reset()
 
     def close(self) -> None:
         self.reset()
@@ -171,11 +166,12 @@ def open_device(
     target: TargetID,
     *,
     llvm: str | None = None,
-    options: Options | None = None,
+    options: Options | Callable[[], Options] | None = None,
 ) -> tuple[Device, str | None]:
     """The device that *backend* (one of :data:`BACKENDS`) means for an object of *target*.
 
-    The text is set where ``auto`` fell back to the emulator: one line that says why.
+    *options* are the emulator's, or a function that makes them. The text is set where ``auto``
+    fell back to the emulator: one line that says why.
 
     Raises:
         DeviceError: ``hip`` has no usable device.
@@ -202,9 +198,12 @@ def open_device(
     from coasm.llvm import find_llvm
 
     try:
-        return Emulator(find_llvm(llvm, processor=target.name), options), reason
+        made = options() if callable(options) else options
+        return Emulator(find_llvm(llvm, processor=target.name), made), reason
     except ImportError as error:
-        raise LaunchError(f"the emulator needs {_package(error)}: pip install {_package(error)}") from None
+        raise LaunchError(
+            f"the emulator needs {_package(error)}: pip install {_package(error)}"
+        ) from None
 
 
 def _package(error: ImportError) -> str:

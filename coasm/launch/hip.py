@@ -7,6 +7,7 @@ Reference*; the kernarg block is passed as ``HIP_LAUNCH_PARAM_BUFFER_POINTER`` t
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 from typing import TYPE_CHECKING, Any
@@ -59,7 +60,9 @@ class Hip:
 
             self._hip: Any = import_module("rocm.bindings.hip")
         except ImportError:
-            raise DeviceError("rocm-bindings-hip is not installed (pip install 'coasm[hip]')") from None
+            raise DeviceError(
+                "rocm-bindings-hip is not installed (pip install 'coasm[hip]')"
+            ) from None
         self._modules: dict[tuple[str, str], tuple[Any, Any]] = {}
         self._buffers: dict[int, tuple[Any, int, str]] = {}
         count = self._call("counting the devices", "hipGetDeviceCount")
@@ -77,6 +80,7 @@ class Hip:
             found = ", ".join(dict.fromkeys(seen))
             raise DeviceError(f"the object is for {target}, the devices here are {found}")
         self._call(f"choosing device {device}", "hipSetDevice", device)
+        self.arch = arch
         self.num_cu = int(properties.multiProcessorCount)
         self.description = f"{_text(properties.name)} ({arch}, {self.num_cu} CUs)"
 
@@ -89,7 +93,9 @@ class Hip:
         try:
             status, *results = getattr(self._hip, function)(*arguments)
         except RuntimeError as error:  # the library, or a function in it, cannot be loaded
-            raise DeviceError(f"{what}: {function}: {error}") from None
+            # "failed to dlopen 'b'…'': b'the loader's own words'"
+            said = str(error).rpartition(": b'")[2].rstrip("'")
+            raise DeviceError(f"{what}: {function}: {said}") from None
         if int(status) != 0:
             name = getattr(status, "name", None) or f"error {int(status)}"
             raise DeviceError(f"{what}: {function} failed with {name}")
@@ -128,6 +134,8 @@ class Hip:
     def _function(self, co: CodeObject, kernel: Kernel) -> Any:
         key = hashlib.sha256(co.data).hexdigest(), kernel.name
         if key not in self._modules:
+            if not fits(self.arch, co.target):
+                raise DeviceError(f"{co.name} is for {co.target}, the device is {self.arch}")
             module = self._call(f"loading {co.name}", "hipModuleLoadData", co.data)
             what = f"looking for kernel {kernel.name!r} in {co.name}"
             function = self._call(what, "hipModuleGetFunction", module, kernel.name.encode())
@@ -153,9 +161,7 @@ class Hip:
             ctypes.addressof(extra),
         )
 
-    def launch(
-        self, co: CodeObject, kernel: Kernel, geometry: Geometry, kernarg: bytes
-    ) -> Figures:
+    def launch(self, co: CodeObject, kernel: Kernel, geometry: Geometry, kernarg: bytes) -> Figures:
         return self.time(co, kernel, geometry, kernarg, warmup=0, iterations=1)
 
     def time(
@@ -192,10 +198,8 @@ class Hip:
 
     def _quiet(self, function: str, *arguments: Any) -> None:
         """A call that gives something back: what was wrong before is worth more than its error."""
-        try:
+        with contextlib.suppress(CoasmError):
             self._call("giving back", function, *arguments)
-        except CoasmError:
-            pass
 
     def reset(self) -> None:
         for pointer, _, _ in self._buffers.values():

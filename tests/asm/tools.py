@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import struct
 import subprocess
 import tempfile
 from pathlib import Path
@@ -79,24 +80,35 @@ def symbols(data: bytes) -> dict[str, tuple[int, int]]:
     return {s.name: (s["st_value"], s["st_size"]) for s in table.iter_symbols()}
 
 
+# The two that follow take damaged files too, at which pyelftools stops, so they read the tables by
+# the layouts of the System V ABI.
+
+
 def loaded(data: bytes) -> list[tuple[int, int, bytes]]:
-    """(address, size in memory, bytes) of each PT_LOAD, by pyelftools.
+    """(address, size in memory, bytes) of each PT_LOAD.
 
     ``e_shoff``, ``e_shnum`` and ``e_shstrndx``, which no loader reads, are left out.
     """
     blank = bytearray(data)
     blank[40:48], blank[60:64] = bytes(8), bytes(4)
+    (at,), (count,) = struct.unpack_from("<Q", data, 32), struct.unpack_from("<H", data, 56)
+    rows = [struct.unpack_from("<IIQQQQQQ", data, at + 56 * i) for i in range(count)]
     return [
-        (s["p_vaddr"], s["p_memsz"], bytes(blank[s["p_offset"] : s["p_offset"] + s["p_filesz"]]))
-        for s in ELFFile(io.BytesIO(data)).iter_segments()
-        if s["p_type"] == "PT_LOAD"
+        (vaddr, memory, bytes(blank[offset : offset + size]))
+        for kind, _, offset, vaddr, _, size, memory, _ in rows
+        if kind == 1
     ]
 
 
 def loaded_sections(data: bytes) -> dict[str, tuple[int, bytes]]:
-    """Name → (address, bytes) of the loaded sections that are not the linker's, by pyelftools."""
-    return {
-        s.name: (s["sh_addr"], s.data())
-        for s in ELFFile(io.BytesIO(data)).iter_sections()
-        if s["sh_flags"] & 2 and s["sh_type"] in ("SHT_PROGBITS", "SHT_NOTE")
-    }
+    """Name → (address, bytes) of the loaded PROGBITS and NOTE sections."""
+    (at,) = struct.unpack_from("<Q", data, 40)
+    count, names = struct.unpack_from("<HH", data, 60)
+    rows = [struct.unpack_from("<IIQQQQIIQQ", data, at + 64 * i) for i in range(count)]
+    found = {}
+    for name, kind, flags, address, offset, size, *_ in rows:
+        if kind in (1, 7) and flags & 2:
+            start = rows[names][4] + name
+            text = data[start : data.index(b"\0", start)].decode("utf-8", "surrogateescape")
+            found[text] = (address, data[offset : offset + size])
+    return found

@@ -1,0 +1,89 @@
+"""``coasm embed``: rebuilt code objects put back into the file that carried them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from coasm.cli.options import JsonOption
+from coasm.cli.terminal import printable
+
+__all__ = ["embed"]
+
+
+def embed(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="The executable, library, object file or bundle.")
+    ],
+    replace: Annotated[
+        list[str],
+        typer.Option(
+            "--replace",
+            "-r",
+            metavar="TARGET=OBJECT",
+            help="The code object for a target: gfx942=new.co, or gfx942#2=new.co for that of "
+            "bundle 2. May be given several times.",
+        ),
+    ],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="NEW", help="The new file; FILE stays.")
+    ],
+    json_: JsonOption = False,
+) -> None:
+    """Put rebuilt code objects back into an executable or library.
+
+    In place where the new object fits, compressed again where the bundle was; else in a new segment
+    to which the fat binary's pointer is moved. All other objects keep their bytes. An object for
+    another target, or without a kernel that the old one has, is refused.
+
+    \b
+    Examples:
+      coasm embed libexample.so --replace gfx942=rebuilt.co -o new/libexample.so
+      coasm embed app -r gfx1100#1=a.co -r gfx1100#2=b.co -o app.new
+    """
+    from coasm.bundle.embedding import embed as put
+    from coasm.errors import CoasmError, OutputError
+    from coasm.output import check_target, write_file
+
+    wanted: dict[str, str] = {}
+    for text in replace:
+        target, equals, path = text.partition("=")
+        if not (target and equals and path):
+            raise CoasmError(f"--replace {text}: expected TARGET=OBJECT, such as gfx942=new.co")
+        if target in wanted:
+            raise CoasmError(f"--replace {target}: given twice")
+        wanted[target] = path
+    check_target(output, force=True, inputs=(file, *wanted.values()))
+    done = put(file, wanted)
+    write_file(output, done.data)
+    if output != "-" and os.path.isfile(output):
+        try:  # an executable stays one
+            os.chmod(output, os.stat(file).st_mode & 0o777)
+        except OSError as error:
+            raise OutputError(f"{output}: {error.strerror or error}") from None
+    if json_ and output != "-":
+        import json
+
+        rows = [
+            {
+                "target": change.entry.target,
+                "bundle": change.entry.number,
+                "id": change.entry.id,
+                "old_bytes": change.old,
+                "new_bytes": change.new,
+                "where": change.where,
+                "notes": list(change.notes),
+            }
+            for change in done.changes
+        ]
+        print(json.dumps({"path": file, "output": output, "replaced": rows}, indent=2))
+        return
+    say = sys.stderr if output == "-" else sys.stdout
+    for change in done.changes:
+        sizes = f"{change.old:,} -> {change.new:,} bytes"
+        print(printable(f"{output}: {change.entry.name}: {sizes}, {change.where}"), file=say)
+        for note in change.notes:
+            print(printable(f"coasm: warning: {change.entry.name}: {note}"), file=sys.stderr)

@@ -1,0 +1,476 @@
+"""``coasm run``: kernels launched, and their results checked, on the emulator or a GPU."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from coasm.cli.options import JsonOption, LlvmOption
+from coasm.cli.terminal import printable
+from coasm.errors import CoasmError, LaunchError
+
+if TYPE_CHECKING:
+    from coasm.emulator import Options, Trace
+    from coasm.launch.device import Device, Figures
+    from coasm.launch.f4gemm import Check, Manifest, Product
+    from coasm.launch.spec import Outcome
+
+__all__ = ["run"]
+
+
+def run(
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[FILE.co]", help="With --spec: run this object instead of its own."
+        ),
+    ] = None,
+    m: Annotated[int | None, typer.Option("-m", help="Rows of A and D.")] = None,
+    n: Annotated[int | None, typer.Option("-n", help="Rows of B, columns of D.")] = None,
+    k: Annotated[int | None, typer.Option("-k", help="Columns of A and B.")] = None,
+    sweep: Annotated[bool, typer.Option("--sweep", help="Run the regression sweep.")] = False,
+    spec: Annotated[
+        str | None, typer.Option("--spec", metavar="FILE.yaml", help="Run what a launch file says.")
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="Show the manifest and exit.")] = False,
+    co_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--co-dir",
+            metavar="DIR",
+            help="Folder of the code objects and their manifest "
+            "(default: gfx950/f4gemm in AITER_ASM_DIR).",
+        ),
+    ] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option("--kernel", metavar="NAME", help="A kernel by its symbol or its file's name."),
+    ] = None,
+    bpreshuffle: Annotated[
+        int | None,
+        typer.Option(
+            "--bpreshuffle", min=0, max=1, help="Take kernels that want B shuffled, or plain."
+        ),
+    ] = None,
+    splitk: Annotated[
+        int,
+        typer.Option("--splitk", metavar="L", help="Split K in 2^L parts; -1: by the tile choice."),
+    ] = 0,
+    iters: Annotated[int, typer.Option("--iters", min=0, help="Launches to time.")] = 0,
+    verify: Annotated[
+        bool, typer.Option("--verify/--no-verify", help="Compare with the exact product.")
+    ] = True,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the operands.")] = 0,
+    backend: Annotated[
+        str,
+        typer.Option(
+            "--backend", metavar="auto|emulator|hip", help="auto: a GPU, or else the emulator."
+        ),
+    ] = "auto",
+    num_cu: Annotated[
+        int, typer.Option("--num-cu", min=1, help="Emulator: compute units, for the tile choice.")
+    ] = 256,
+    race: Annotated[bool, typer.Option("--race", help="Emulator: report LDS races.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Emulator: refuse registers never written.")
+    ] = False,
+    max_instructions: Annotated[
+        int | None,
+        typer.Option("--max-instructions", min=1, help="Emulator: wave-instructions of a launch."),
+    ] = None,
+    trace: Annotated[
+        str | None,
+        typer.Option(
+            "--trace", metavar="WAVE[:LANE]", help="Emulator: print what this wave executes."
+        ),
+    ] = None,
+    stop_at: Annotated[
+        str | None,
+        typer.Option(
+            "--stop-at", metavar="PLACE", help="Emulator: stop at an address or label, and dump."
+        ),
+    ] = None,
+    json_: JsonOption = False,
+    llvm: LlvmOption = None,
+) -> int:
+    """Run a kernel and check what it computes. Without an AMD GPU the emulator runs it.
+
+    f4gemm: D[M, N] = A[M, K] * B[N, K]^T, MXFP4 to bf16, on the kernel that the tile choice (or
+    --kernel) picks from the manifest in --co-dir. Other kernels: --spec with a launch file.
+
+    \b
+    Examples:
+      coasm run --co-dir rebuilt -m 512 -n 1024 -k 2048
+      coasm run --co-dir rebuilt --sweep
+      coasm run --spec launch.yaml
+      coasm run rebuilt.co --spec launch.yaml
+
+    Exit status: 0 all right, 1 a result is wrong, 2 it could not be judged.
+    """
+    shape = (m, n, k)
+    given = any(size is not None for size in shape)
+    modes = [name for name, on in _modes(list_, sweep, spec, given) if on]
+    if len(modes) != 1:
+        what = f"{' and '.join(modes)} do not go together" if modes else "nothing to run"
+        raise LaunchError(f"{what}: give -m, -n and -k, or --sweep, --spec FILE, or --list")
+    if file is not None and spec is None:
+        raise LaunchError(f"{file}: a code object by itself needs --spec FILE")
+    if list_:
+        _list(co_dir, json_)
+        return 0
+    if backend == "hip" and any((race, strict, max_instructions, trace, stop_at)):
+        raise LaunchError("--race, --strict, --max-instructions, --trace, --stop-at: emulator only")
+
+    def options() -> Options:
+        from coasm import emulator
+
+        return emulator.Options(
+            race=race,
+            strict=strict,
+            max_instructions=max_instructions,
+            trace=_trace(trace, json_),
+            stop_at=_place(stop_at),
+            num_cu=num_cu,
+        )
+
+    if spec is not None:
+        return _spec(spec, file, backend, iters, options, json_, llvm)
+
+    from coasm.launch.f4gemm import Runner, Shape, find_manifest
+    from coasm.launch.f4gemm.tiles import check_shape
+
+    manifest = find_manifest(co_dir)
+    size = None
+    if not sweep:
+        if m is None or n is None or k is None:
+            raise LaunchError("give all of -m, -n and -k")
+        check_shape(m, n, k)  # before anything is started
+        size = Shape(m, n, k)
+    device = _device(backend, "gfx950", options, llvm)
+    try:
+        runner = Runner(manifest, device)
+        if size is None:
+            return _sweep(runner, seed, json_)
+        choice = runner.pick(size, kernel=kernel, bpreshuffle=_flag(bpreshuffle), log2_split=splitk)
+        product = runner.run(size, choice, seed=seed, verify=verify, iterations=iters)
+        if json_:
+            print(json.dumps(product.to_json()))
+        else:
+            _show(product, device)
+        return 0 if product.passed else 1
+    finally:
+        device.close()
+
+
+def _modes(list_: bool, sweep: bool, spec: str | None, given: bool) -> list[tuple[str, bool]]:
+    return [
+        ("--list", list_),
+        ("--sweep", sweep),
+        ("--spec", spec is not None),
+        ("-m, -n, -k", given),
+    ]
+
+
+def _flag(value: int | None) -> bool | None:
+    return None if value is None else bool(value)
+
+
+def _trace(text: str | None, json_: bool) -> Trace | None:
+    """``WAVE[:LANE]``; the trace goes to standard error where standard output is JSON."""
+    if text is None:
+        return None
+    from coasm.emulator import Trace
+
+    wanted = re.fullmatch(r"(\d{1,9})(?::(\d{1,2}))?", text, re.ASCII)
+    if wanted is None or int(wanted[2] or 0) > 63:
+        raise LaunchError(f"--trace {text}: expected a wave's number, or wave and lane as 3:17")
+    stream = sys.stderr if json_ else sys.stdout
+    return Trace(
+        int(wanted[1]), int(wanted[2] or 0), lambda line: print(printable(line), file=stream)
+    )
+
+
+def _place(text: str | None) -> int | str | None:
+    """An address in any notation of Python's, or a label."""
+    if text is None:
+        return None
+    try:
+        return int(text, 0)
+    except ValueError:
+        return text
+
+
+def _device(backend: str, target: str, options: Any, llvm: str | None) -> Device:
+    """The device; one line on standard error says so where it is not the GPU that was hoped for."""
+    from coasm.launch.device import open_device
+    from coasm.target import TargetID, processor
+
+    device, note = open_device(backend, TargetID(processor(target)), llvm=llvm, options=options)
+    _note(note)
+    return device
+
+
+def _note(note: str | None) -> None:
+    if note is not None:
+        print(f"coasm: {printable(note)}", file=sys.stderr)
+
+
+#: What is said of a result without a verdict, by whether the launch was stopped.
+_UNJUDGED = ("not compared", "not compared: the launch was stopped")
+
+
+# f4gemm
+
+
+def _list(co_dir: str | None, json_: bool) -> None:
+    from coasm.launch.f4gemm import find_manifest
+
+    manifest: Manifest = find_manifest(co_dir)
+    if json_:
+        rows = [entry._asdict() for entry in manifest.entries]
+        print(json.dumps({"manifest": str(manifest.path), "kernels": rows}))
+        return
+    print(printable(str(manifest.path)))
+    print(f"{'tile':>10}  {'splitK':>6}  {'bpreshuffle':>11}  object, kernel")
+    for entry in manifest.entries:
+        missing = "" if (manifest.folder / entry.object).is_file() else "  (missing)"
+        print(
+            f"{entry.tile_m:>5}x{entry.tile_n:<4}  {entry.split_k:>6d}  {entry.bpreshuffle:>11d}  "
+            f"{printable(entry.object)}{missing}\n{'':33}{printable(entry.kernel)}"
+        )
+
+
+def _show(product: Product, device: Device) -> None:
+    entry = product.entry
+    print(f"object    {printable(product.path)}")
+    print(f"sha256    {product.sha256}")
+    grid = " x ".join(map(str, product.geometry.grid))
+    print(f"kernel    {printable(product.kernel)}")
+    split = f", K split in {product.parts}" if product.parts > 1 else ""
+    print(f"launch    tile {entry.tile_m}x{entry.tile_n}, grid {grid}{split}")
+    m, n, k = product.shape
+    print(f"product   M={m} N={n} K={k}, seed {product.seed}")
+    verdict = product.verdict
+    if verdict is None:
+        print(f"result    {_UNJUDGED[bool(product.figures.dump)]}")
+    else:
+        word = "PASSED" if verdict.passed else "FAILED"
+        print(
+            f"result    {word}: max_abs_err {verdict.max_abs_err:g}, max_rel_err "
+            f"{verdict.max_rel_err:.6f}, {verdict.of_max:.2%} of max|ref|; bound {verdict.bound}"
+        )
+        if verdict.first_wrong is not None:
+            row, column = verdict.first_wrong
+            print(f"wrong     {verdict.wrong:,} of {m * n:,} elements; first D[{row}, {column}]")
+    _took(product.figures, device, product.tflops)
+
+
+def _took(figures: Figures, device: Device, tflops: float | None = None) -> None:
+    if device.name == "hip":
+        rate = f", {tflops:.1f} TFLOP/s" if tflops is not None else ""
+        print(f"time      {figures.median * 1e6:.1f} us{rate} ({device.description})")
+    else:
+        count = f", {figures.wave_instructions or 0:,} wave-instructions"
+        print(f"time      {figures.median:.2f} s on the emulator{count}")
+    if len(figures.seconds) > 1:
+        print(f"          median of {len(figures.seconds)} launches")
+    for line in figures.fidelity:
+        print(f"fidelity  {printable(line)}")
+    if figures.dump:
+        print(printable(figures.dump, multiline=True))
+
+
+def _sweep(runner: Any, seed: int, json_: bool) -> int:
+    """Run every check of the sweep; what cannot be judged is reported and does not end it."""
+    from coasm.launch.f4gemm import checks
+
+    todo: list[Check] = list(checks(runner.manifest, num_cu=runner.device.num_cu))
+    done: list[tuple[Check, Product | CoasmError]] = []
+    with _Progress(len(todo)) as step:
+        for check in todo:
+            result: Product | CoasmError
+            try:
+                result = runner.run(check.shape, check.choice, seed=seed)
+            except CoasmError as error:
+                result = error
+            done.append((check, result))
+            if json_:
+                print(json.dumps({"check": check.group, **_json(check, result)}), flush=True)
+            step(f"{check.shape} {check.choice.entry.object}")
+    errors = [result for _, result in done if isinstance(result, CoasmError)]
+    passed = sum(not isinstance(result, CoasmError) and result.passed for _, result in done)
+    if not json_:
+        _table(done)
+        print(f"{passed} of {len(done)} checks passed")
+    if errors:
+        return 2
+    return 0 if passed == len(done) else 1
+
+
+def _json(check: Check, result: Product | CoasmError) -> dict[str, Any]:
+    if not isinstance(result, CoasmError):
+        return result.to_json()
+    m, n, k = check.shape
+    entry = check.choice.entry
+    return {"m": m, "n": n, "k": k, "kernel": entry.kernel, "passed": None, "error": str(result)}
+
+
+class _Progress:
+    """A progress bar on standard error, where that is a terminal; entering gives its step."""
+
+    def __init__(self, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        self._bar = Progress(
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.description}", markup=False),
+            console=Console(stderr=True),
+            transient=True,
+            disable=not sys.stderr.isatty(),
+        )
+        self._task = self._bar.add_task("", total=total)
+
+    def __enter__(self) -> Any:
+        self._bar.start()
+        return lambda text: self._bar.update(
+            self._task, advance=1, description=printable(text)[-60:]
+        )
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+
+def _table(done: list[tuple[Check, Product | CoasmError]]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in ("check", "M", "N", "K", "tile", "split", "max_rel_err", "of max|ref|", "s", ""):
+        right = name not in ("check", "tile", "")
+        table.add_column(name, justify="right" if right else "left", no_wrap=True)
+    problems = []
+    for check, result in done:
+        entry = check.choice.entry
+        head = [check.group, *map(str, check.shape), f"{entry.tile_m}x{entry.tile_n}"]
+        head[-1] += "" if entry.bpreshuffle else " plain B"
+        head.append(str(check.choice.split))
+        if isinstance(result, CoasmError):
+            table.add_row(*head, "", "", "", Text("not judged", "red"))
+            problems.append(f"{check.shape} {entry.object}: {result}")
+            continue
+        verdict = result.verdict
+        assert verdict is not None
+        figures = [f"{verdict.max_rel_err:.6f}", f"{verdict.of_max:.2%}"]
+        word = Text("passed", "green") if verdict.passed else Text("FAILED", "red")
+        table.add_row(*head, *figures, f"{result.figures.median:.2f}", word)
+        if not verdict.passed:
+            problems.append(f"{check.shape} {entry.object}: {verdict.wrong:,} elements wrong")
+    terminal = sys.stdout.isatty()
+    console = Console(width=None if terminal else 120, highlight=False, markup=False, emoji=False)
+    console.print(table)
+    for line in problems:
+        console.print(printable(line), soft_wrap=True)
+
+
+# Launch files
+
+
+def _spec(
+    path: str,
+    file: str | None,
+    backend: str,
+    iterations: int,
+    options: Any,
+    json_: bool,
+    llvm: str | None,
+) -> int:
+    from coasm.codeobject import load
+    from coasm.launch.device import open_device
+    from coasm.launch.spec import read_spec
+    from coasm.launch.spec import run as run_spec
+
+    spec = read_spec(path)
+    co = load(file) if file is not None else spec.load_object(llvm)
+    device, note = open_device(backend, co.target, llvm=llvm, options=options)
+    _note(note)
+    try:
+        outcome = run_spec(spec, co, device, iterations=iterations)
+        _save(outcome)
+        if json_:
+            print(json.dumps(_outcome(outcome, co.name)))
+        else:
+            _report(outcome, device, co.name)
+    finally:
+        device.close()
+    return 0 if outcome.passed else 1
+
+
+def _save(outcome: Outcome) -> None:
+    import io
+
+    import numpy as np
+
+    from coasm.output import write_file
+
+    for path, array in outcome.saves.items():
+        data = io.BytesIO()
+        np.save(data, array, allow_pickle=False)
+        write_file(str(path), data.getvalue())
+
+
+def _outcome(outcome: Outcome, name: str) -> dict[str, Any]:
+    import math
+
+    def finite(value: Any) -> Any:
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return {
+        "object": name,
+        "kernel": outcome.kernel,
+        "grid": outcome.geometry.grid,
+        "workgroup": outcome.geometry.workgroup,
+        "backend": outcome.backend,
+        "passed": outcome.passed if outcome.comparisons else None,
+        "comparisons": [
+            {key: finite(value) for key, value in one._asdict().items()} | {"passed": one.passed}
+            for one in outcome.comparisons
+        ],
+        "saved": [str(path) for path in outcome.saves],
+        "seconds": outcome.figures.median,
+        "runs": len(outcome.figures.seconds),
+        "wave_instructions": outcome.figures.wave_instructions,
+        "fidelity": list(outcome.figures.fidelity),
+        "dump": outcome.figures.dump or None,
+    }
+
+
+def _report(outcome: Outcome, device: Device, name: str) -> None:
+    print(f"object    {printable(name)}")
+    grid, items = (
+        " x ".join(map(str, s)) for s in (outcome.geometry.grid, outcome.geometry.workgroup)
+    )
+    print(f"kernel    {printable(outcome.kernel)}, grid {grid}, workgroups of {items}")
+    for one in outcome.comparisons:
+        word = "PASSED" if one.passed else "FAILED"
+        print(
+            f"result    {word}: {printable(one.name)}, {one.elements:,} elements against "
+            f"{one.against}; max_abs_err {one.max_abs_err:g}"
+        )
+        if one.first_wrong is not None:
+            print(
+                f"wrong     {one.wrong:,} elements; first {printable(one.name)}"
+                f"{list(one.first_wrong)} is {one.got}, expected {one.expected}"
+            )
+    if not outcome.comparisons:
+        print(f"result    {_UNJUDGED[bool(outcome.figures.dump)]}")
+    for path in outcome.saves:
+        print(f"saved     {printable(str(path))}")
+    _took(outcome.figures, device)

@@ -1,0 +1,335 @@
+"""Matrix instructions (MFMA), each block a product of float64 matrices, rounded once.
+
+A source operand is decoded to float64 when it is first used and kept until one of its registers is
+written. Layouts: CDNA3 and CDNA4 ISA guides, "Matrix Arithmetic Instructions"; AMD, *Matrix Core
+Programming on AMD CDNA3 and CDNA4*.
+"""
+
+# NumPy's stubs give Any for arithmetic on arrays of any type.
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coasm.emulator.errors import Fault
+from coasm.emulator.group import LANES, Group
+from coasm.emulator.operands import Array, Context, Step
+from coasm.emulator.table import row
+from coasm.isa import VGPR, Literal, Operand, Parsed, Register
+
+__all__ = ["source_keys"]
+
+_NOTE = (
+    "the dot products of an MFMA are exact and rounded once; the hardware's order is not published"
+)
+
+
+class Format(NamedTuple):
+    """An element format: its bits, and the ml_dtypes type whose values it has ("" : NumPy's)."""
+
+    bits: int
+    name: str
+
+
+_F8F6F4 = (
+    Format(8, "float8_e4m3fn"),
+    Format(8, "float8_e5m2"),
+    Format(6, "float6_e2m3fn"),
+    Format(6, "float6_e3m2fn"),
+    Format(4, "float4_e2m1fn"),
+)
+FORMATS = {
+    "f32": Format(32, "float32"),
+    "f64": Format(64, "float64"),
+    "f16": Format(16, "float16"),
+    "bf16": Format(16, "bfloat16"),
+    "i8": Format(8, "int8"),
+    "fp8": Format(8, "float8_e4m3fn"),
+    "bf8": Format(8, "float8_e5m2"),
+    "fp8_fnuz": Format(8, "float8_e4m3fnuz"),
+    "bf8_fnuz": Format(8, "float8_e5m2fnuz"),
+}
+
+
+@cache
+def _values(form: Format) -> Array:
+    """The float64 value of every code of a format of at most 8 bits."""
+    import ml_dtypes
+
+    codes = np.arange(1 << form.bits, dtype=np.uint8)
+    dtype = np.int8 if form.name == "int8" else getattr(ml_dtypes, form.name)
+    return codes.view(dtype).astype(np.float64)
+
+
+@cache
+def _pairs() -> Array:
+    """For every byte, the float64 values of its low and high fp4 code, as one 16-byte item."""
+    values = _values(_F8F6F4[4])
+    codes = np.arange(256)
+    both = np.stack([values[codes & 15], values[codes >> 4]], axis=-1)
+    return np.ascontiguousarray(both).view(np.complex128)[:, 0]
+
+
+def decode(raw: Array, form: Format) -> Array:
+    """Packed elements, uint32 [..., dwords] → float64 [..., elements]."""
+    raw = np.ascontiguousarray(raw)
+    if form.bits == 4:
+        items = _pairs().take(raw.view(np.uint8))
+        return items.view(np.float64)
+    if form.bits == 8:
+        return _values(form).take(raw.view(np.uint8))
+    if form.bits == 6:
+        bits = np.unpackbits(raw.view(np.uint8), axis=-1, bitorder="little")
+        codes = bits.reshape(*bits.shape[:-1], -1, 6) @ (1 << np.arange(6, dtype=np.uint8))
+        return _values(form).take(codes)
+    if form.name == "bfloat16":
+        wide = raw.view(np.uint16).astype(np.uint32) << np.uint32(16)
+        return wide.view(np.float32).astype(np.float64)
+    return raw.view(np.dtype(form.name)).astype(np.float64)
+
+
+def _raw(s: Group, rows: tuple[int, ...]) -> Array:
+    """Registers as uint32 [n, 64, dwords]."""
+    out = np.empty((s.n, LANES, len(rows)), np.uint32)
+    for at, index in enumerate(rows):
+        out[..., at] = s.u[index]
+    return out
+
+
+_SCALE = re.compile(r"v_mfma_(scale_)?f32_(16x16x128|32x32x64)_f8f6f4")
+
+
+class _Side(NamedTuple):
+    """Operand A or B: its registers and format, and the scale register and byte where it has one.
+
+    The key of the decoded operand, which holds until one of the registers is written.
+    """
+
+    rows: tuple[int, ...]
+    form: Format
+    scale: int = -1
+    byte: int = 0
+    blocks: int = 1
+
+
+def _scaled(ctx: Context, parsed: Parsed) -> Step:
+    small = "16x16" in parsed.mnemonic
+    width = 16 if small else 32
+    blocks = LANES // width
+    d = ctx.rows(parsed.operands[0])
+    c = _accumulator(ctx, parsed.operands[3])
+    sides = [_side(ctx, parsed, at) for at in (0, 1)]
+    count = 4 if small else 16
+    if len(d) != count or len(d) != d[-1] - d[0] + 1:
+        raise Fault("the accumulator does not have the size of the product")
+    first = d[0]
+
+    def operand(s: Group, side: _Side) -> Array:
+        found = s.decoded.get(side)
+        if found is not None:
+            return found
+        form = side.form
+        values = decode(_raw(s, side.rows), form)  # [n, 64, 32]
+        # [n, row, block of 32, element]
+        matrix = values.reshape(s.n, blocks, width, 32).transpose(0, 2, 1, 3)
+        if form.bits == 8:
+            # A lane has two runs of 16: one in each half of K.
+            matrix = matrix.reshape(s.n, width, blocks, 2, 16).transpose(0, 1, 3, 2, 4)
+            matrix = matrix.reshape(s.n, width, blocks, 32)
+        if side.scale >= 0:
+            code = np.broadcast_to(
+                s.u[side.scale] >> np.uint32(8 * side.byte) & np.uint32(0xFF), (s.n, LANES)
+            )
+            scale = np.ldexp(1.0, code.astype(np.int32) - 127)
+            if (code == 0xFF).any():
+                scale = np.where(code == 0xFF, np.nan, scale)
+            matrix = matrix * scale.reshape(s.n, blocks, width).transpose(0, 2, 1)[..., None]
+        result = np.ascontiguousarray(matrix.reshape(s.n, width, 32 * blocks))
+        s.decoded[side] = result
+        return result
+
+    def step(s: Group) -> None:
+        a, b = operand(s, sides[0]), operand(s, sides[1])
+        _accumulate(s, np.matmul(a, b.transpose(0, 2, 1)), first, c, width)
+
+    return step
+
+
+def _accumulate(s: Group, product: Array, first: int, c: int | float, width: int) -> None:
+    """``D = C + product``; product is [n, rows, columns], D's rows lie 4 by 4 in the lanes."""
+    n, q = s.n, LANES // width
+    groups = width // (4 * q)
+    # Item 4 * h + g of lane L is [4 * q * h + 4 * (L // width) + g, L % width].
+    parts = product.reshape(n, groups, q, 4, width).transpose(1, 3, 0, 2, 4)
+    out = s.V[first : first + 4 * groups].view(np.float32).reshape(groups, 4, n, q, width)
+    if isinstance(c, float):
+        np.add(parts, c, out=out, casting="same_kind")
+    else:
+        old = s.V[c : c + 4 * groups].view(np.float32).reshape(groups, 4, n, q, width)
+        np.add(parts, old, out=out, casting="same_kind")
+
+
+def _accumulator(ctx: Context, operand: Operand) -> int | float:
+    """The first row of the addend, or its constant."""
+    if isinstance(operand, Literal):
+        return float(operand.value)
+    return ctx.rows(operand)[0]
+
+
+def _side(ctx: Context, parsed: Parsed, at: int) -> _Side:
+    form = parsed.number("cbsz" if at == 0 else "blgp")
+    if form >= len(_F8F6F4):
+        raise Fault(f"no element format has the number {form}")
+    rows = ctx.rows(parsed.operands[1 + at])
+    bits = _F8F6F4[form].bits
+    if len(rows) < bits:  # 32 elements of n bits are n dwords
+        raise Fault("the operand is too small for its format")
+    scale, byte = -1, 0
+    if "_scale_" in parsed.mnemonic:
+        scale = ctx.k(parsed.operands[4 + at])
+        low = parsed.bits("op_sel", 3)[at]
+        high = parsed.bits("op_sel_hi", 3, 0)[at]
+        byte = 2 * high + low
+    return _Side(tuple(rows[:bits]), _F8F6F4[form], scale, byte)
+
+
+for _shape in ("16x16x128", "32x32x64"):
+    row(f"v_mfma_scale_f32_{_shape}_f8f6f4 v_mfma_f32_{_shape}_f8f6f4", _scaled, _NOTE)
+
+
+# Unscaled MFMA: rows are (m, n, k, blocks), the element type, the accumulator's.
+
+
+def _dense(
+    width: int, k: int, blocks: int, a_form: str, b_form: str, out: str
+) -> Callable[[Context, Parsed], Step]:
+    """One block or several; A item e of lane L is A[L % width, per * (L // width) + e]."""
+    per = width * k * blocks // LANES  # elements of a lane
+
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        if any(parsed.number(name) for name in ("cbsz", "abid", "blgp")):
+            raise Fault("broadcast or negation controls of an MFMA are not emulated")
+        d = ctx.rows(parsed.operands[0])
+        c = _accumulator(ctx, parsed.operands[3])
+        a_rows, b_rows = ctx.rows(parsed.operands[1]), ctx.rows(parsed.operands[2])
+        fnuz = ctx.machine.fnuz
+        forms = [
+            FORMATS[f + "_fnuz"] if fnuz and f in ("fp8", "bf8") else FORMATS[f]
+            for f in (a_form, b_form)
+        ]
+        first = d[0]
+        groups = LANES // width // blocks  # lane groups along K
+
+        sides = [
+            _Side(tuple(rows), form, blocks=blocks)
+            for rows, form in zip((a_rows, b_rows), forms, strict=True)
+        ]
+
+        def operand(s: Group, key: _Side) -> Array:
+            found = s.decoded.get(key)
+            if found is None:
+                values = decode(_raw(s, key.rows), key.form)[..., :per]
+                shaped = values.reshape(s.n, blocks, groups, width, per)
+                found = np.ascontiguousarray(shaped.transpose(0, 1, 3, 2, 4)).reshape(
+                    s.n, blocks, width, k
+                )
+                s.decoded[key] = found
+            return found
+
+        def step(s: Group) -> None:
+            a, b = operand(s, sides[0]), operand(s, sides[1])
+            product = np.matmul(a, b.transpose(0, 1, 3, 2))  # [n, blocks, width, width]
+            if out == "f32":
+                for block in range(blocks):
+                    size = width * width // LANES
+                    base = c + block * size if isinstance(c, int) else c
+                    _accumulate(s, product[:, block], first + block * size, base, width)
+                return
+            if out == "i32":
+                _accumulate_int(s, product[:, 0], first, c, width, "clamp" in parsed.modifiers)
+                return
+            _accumulate64(s, product[:, 0], d, parsed, ctx)
+
+        return step
+
+    return build
+
+
+def _accumulate_int(
+    s: Group, product: Array, first: int, c: int | float, width: int, clamp: bool
+) -> None:
+    n, q = s.n, LANES // width
+    groups = width // (4 * q)
+    parts = product.reshape(n, groups, q, 4, width).transpose(1, 3, 0, 2, 4).astype(np.int64)
+    out = s.V[first : first + 4 * groups].view(np.int32).reshape(groups, 4, n, q, width)
+    old: Any = (
+        int(c)
+        if isinstance(c, float)
+        else s.V[c : c + 4 * groups].view(np.int32).reshape(out.shape)
+    )
+    total = parts + old
+    out[...] = np.clip(total, -(2**31), 2**31 - 1) if clamp else total
+
+
+def _accumulate64(s: Group, product: Array, d: list[int], parsed: Parsed, ctx: Context) -> None:
+    operand = parsed.operands[3]
+    # Item g of lane L is [4 * g + L // 16, L % 16].
+    parts = product.reshape(s.n, 4, 4, 16).transpose(1, 0, 2, 3).reshape(4, s.n, LANES)
+    rows = None if isinstance(operand, Literal) else ctx.rows(operand)
+    for g in range(4):
+        old: Any = float(operand.value) if isinstance(operand, Literal) else None
+        if rows is not None:
+            both = np.stack([s.u[rows[2 * g]], s.u[rows[2 * g + 1]]], axis=-1)
+            old = both.view(np.float64)[..., 0]
+        total = np.ascontiguousarray(parts[g] + old).view(np.uint32).reshape(s.n, LANES, 2)
+        s.u[d[2 * g]][...] = total[..., 0]
+        s.u[d[2 * g + 1]][...] = total[..., 1]
+
+
+# width, k, blocks, formats, accumulator, names
+_TABLE: tuple[tuple[int, int, int, str, str, str, str], ...] = (
+    (32, 1, 2, "f32", "f32", "f32", "f32_32x32x1_2b_f32"),
+    (32, 2, 1, "f32", "f32", "f32", "f32_32x32x2_f32"),
+    (16, 1, 4, "f32", "f32", "f32", "f32_16x16x1_4b_f32"),
+    (16, 4, 1, "f32", "f32", "f32", "f32_16x16x4_f32"),
+    (32, 4, 2, "f16", "f16", "f32", "f32_32x32x4_2b_f16"),
+    (32, 8, 1, "f16", "f16", "f32", "f32_32x32x8_f16"),
+    (16, 4, 4, "f16", "f16", "f32", "f32_16x16x4_4b_f16"),
+    (16, 16, 1, "f16", "f16", "f32", "f32_16x16x16_f16"),
+    (32, 16, 1, "f16", "f16", "f32", "f32_32x32x16_f16"),
+    (16, 32, 1, "f16", "f16", "f32", "f32_16x16x32_f16"),
+    (32, 4, 2, "bf16", "bf16", "f32", "f32_32x32x4_2b_bf16"),
+    (32, 8, 1, "bf16", "bf16", "f32", "f32_32x32x8_bf16"),
+    (16, 4, 4, "bf16", "bf16", "f32", "f32_16x16x4_4b_bf16"),
+    (16, 16, 1, "bf16", "bf16", "f32", "f32_16x16x16_bf16"),
+    (32, 16, 1, "bf16", "bf16", "f32", "f32_32x32x16_bf16"),
+    (16, 32, 1, "bf16", "bf16", "f32", "f32_16x16x32_bf16"),
+    (32, 16, 1, "i8", "i8", "i32", "i32_32x32x16_i8"),
+    (16, 32, 1, "i8", "i8", "i32", "i32_16x16x32_i8"),
+    (16, 64, 1, "i8", "i8", "i32", "i32_16x16x64_i8"),
+    (32, 32, 1, "i8", "i8", "i32", "i32_32x32x32_i8"),
+    (16, 4, 1, "f64", "f64", "f64", "f64_16x16x4_f64"),
+)
+for _w, _k, _b, _fa, _fb, _out, _name in _TABLE:
+    row(f"v_mfma_{_name}", _dense(_w, _k, _b, _fa, _fb, _out), _NOTE)
+for _fa in ("fp8", "bf8"):
+    for _fb in ("fp8", "bf8"):
+        row(f"v_mfma_f32_16x16x32_{_fa}_{_fb}", _dense(16, 32, 1, _fa, _fb, "f32"), _NOTE)
+        row(f"v_mfma_f32_32x32x16_{_fa}_{_fb}", _dense(32, 16, 1, _fa, _fb, "f32"), _NOTE)
+
+
+def source_keys(parsed: Parsed) -> tuple[range, ...]:
+    """The registers that a decoded operand of this matrix instruction depends on, one range each.
+
+    A range holds register numbers of :mod:`coasm.isa`; scale registers belong to their operand.
+    """
+    ops = parsed.operands
+    return tuple(
+        op.numbers for op in (*ops[1:3], *ops[4:6]) if isinstance(op, Register) and op.first >= VGPR
+    )

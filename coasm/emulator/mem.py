@@ -1,0 +1,918 @@
+"""Memory instructions: scalar loads, LDS, buffer, global, flat and scratch.
+
+Source: CDNA3 and CDNA4 ISA guides, "Scalar Memory", "Data Share", "Vector Memory". Where
+NUM_RECORDS counts bytes and where records: Mesa, ``ac_descriptors.c`` (GFX9).
+"""
+
+# NumPy's stubs give Any for arithmetic on arrays of any type.
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from coasm.emulator import ports
+from coasm.emulator.errors import Fault
+from coasm.emulator.floats import to_bf16
+from coasm.emulator.group import LANES, Deferred, Group
+from coasm.emulator.operands import Array, Context, Getter, Step
+from coasm.emulator.operands import store as put_row
+from coasm.emulator.table import row
+from coasm.isa import M0, Literal, Operand, Parsed, Register, Word
+
+__all__: list[str] = []
+
+_MASK48 = np.uint64((1 << 48) - 1)
+_U3 = np.uint64(~3 & 0xFFFF_FFFF_FFFF_FFFF)
+
+
+# Scalar loads.
+
+
+def _scalar_load(dwords: int, buffer: bool = False) -> Callable[[Context, Parsed], Step]:
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        target, base, offset = parsed.operands[:3]
+        assert isinstance(target, Register) and isinstance(base, Register)
+        pair = ctx.pair(base)
+        number = parsed.number("offset")
+        if isinstance(offset, Literal):
+            number += int(offset.value)
+            where: Getter | None = None
+        else:
+            where = ctx.scalar_source(offset, "u32")
+        first = [ctx.scalar(n) for n in target.numbers]
+        if len(first) != dwords:
+            raise Fault("the result does not have the size of what is loaded")
+        constant = np.int64(number).astype(np.uint64)
+        machine = ctx.machine
+
+        def step(s: Group) -> None:
+            address = s.d[pair] + constant
+            if buffer:
+                address = (s.d[pair] & _MASK48) + constant
+            if where is not None:
+                address = address + where(s)
+            limit = None
+            if buffer:
+                stride = (s.su[2 * pair + 1] >> np.uint32(16) & np.uint32(0x3FFF)).astype(np.uint64)
+                size = s.su[2 * pair + 2].astype(np.uint64) * np.where(
+                    stride == 0, np.uint64(1), stride
+                )
+                relative = address - (s.d[pair] & _MASK48)
+                limit = relative + np.uint64(4 * dwords) <= size
+                if not limit.all():
+                    raise Fault(
+                        "a scalar buffer load beyond the buffer is not emulated",
+                        int(np.argmin(limit)),
+                    )
+            parts = ports.global_memory(
+                machine, s, np.ascontiguousarray(address), 4 * dwords, 4, None
+            )
+            if len(parts) == 1 and parts[0].mask is None:
+                values = ports.gather(parts[0].views, parts[0].offsets, dwords)
+            else:
+                values = np.zeros((s.n, dwords), np.uint32)
+                for part in parts:
+                    mask = np.ones(s.n, bool) if part.mask is None else part.mask
+                    values[mask] = ports.gather(part.views, part.offsets[mask], dwords)
+            for at, number in enumerate(first):
+                s.su[number][...] = values[:, at]
+
+        return step
+
+    return build
+
+
+for _n, _suffix in ((1, ""), (2, "x2"), (4, "x4"), (8, "x8"), (16, "x16")):
+    row(f"s_load_dword{_suffix}", _scalar_load(_n))
+    row(f"s_buffer_load_dword{_suffix}", _scalar_load(_n, buffer=True))
+
+
+def _time(ctx: Context, parsed: Parsed) -> Step:
+    put, machine = ctx.scalar_target(parsed.operands[0], "u64"), ctx.machine
+    return lambda s: put(s, np.full(s.n, machine.executed, np.uint64))
+
+
+row("s_memtime s_memrealtime", _time, "s_memtime: counts instructions, not cycles")
+
+
+# What a vector load or store moves: (bytes in memory, how they go into registers).
+
+
+class Move:
+    """A register operand and the memory bytes it stands for; sign, d16 halves."""
+
+    def __init__(self, ctx: Context, operand: Operand, size: int, how: str) -> None:
+        self.rows, self.size, self.how = ctx.rows(operand), size, how
+        if len(self.rows) != max(1, size // 4):
+            raise Fault("the operand does not have the size of what is moved")
+
+    def fill(self, s: Group, values: Array) -> None:
+        """Loaded values (uint32 [n, 64, dwords]) into the registers."""
+        for at, index in enumerate(self.rows):
+            value = values[..., at]
+            if self.how.startswith("i"):
+                kind = np.int8 if self.size == 1 else np.int16
+                value = value.astype(kind).astype(np.int32).view(np.uint32)
+            if "lo" in self.how:
+                value = value & np.uint32(0xFFFF) | s.u[index] & np.uint32(0xFFFF_0000)
+            elif "hi" in self.how:
+                value = value << np.uint32(16) | s.u[index] & np.uint32(0xFFFF)
+            put_row(s, index, value)
+
+    def data(self, s: Group) -> Array:
+        """The registers as uint32 [n, 64, dwords]."""
+        out = np.empty((s.n, LANES, len(self.rows)), np.uint32)
+        for at, index in enumerate(self.rows):
+            out[..., at] = s.u[index]
+        if "hi" in self.how:
+            out >>= np.uint32(16)
+        return out
+
+
+def _active(s: Group) -> Array | None:
+    return None if s.full else s.mask
+
+
+def _align(size: int) -> int:
+    return min(size, 4)
+
+
+# LDS.
+
+
+def _lds_address(ctx: Context, operand: Operand) -> Callable[[Group, int], Array]:
+    at = ctx.rows(operand)[0]
+
+    def address(s: Group, offset: int) -> Array:
+        value = s.u[at]
+        return value + np.uint32(offset) if offset else value
+
+    return address
+
+
+def _no_gds(parsed: Parsed) -> None:
+    if "gds" in parsed.modifiers:
+        raise Fault("GDS is not emulated")
+
+
+def _ds_read(size: int, how: str = "u") -> Callable[[Context, Parsed], Step]:
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        _no_gds(parsed)
+        move = Move(ctx, parsed.operands[0], size, how)
+        address, offset, machine = (
+            _lds_address(ctx, parsed.operands[1]),
+            parsed.number("offset"),
+            ctx.machine,
+        )
+        align = _align(size)
+
+        def step(s: Group) -> None:
+            parts = ports.lds(machine, s, address(s, offset), size, align, _active(s))
+            if s.ds_queue:
+                ports.before_read(machine, s, parts, size)
+            if machine.race is not None:
+                machine.race.read(machine, s, parts, size)
+            move.fill(s, ports.load(parts, (s.n, LANES), size))
+
+        return step
+
+    return build
+
+
+def _ds_read2(size: int, scale: int) -> Callable[[Context, Parsed], Step]:
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        _no_gds(parsed)
+        rows = ctx.rows(parsed.operands[0])
+        half = size // 4
+        address, machine = _lds_address(ctx, parsed.operands[1]), ctx.machine
+        offsets = [parsed.number(name) * scale for name in ("offset0", "offset1")]
+
+        def step(s: Group) -> None:
+            for which, offset in enumerate(offsets):
+                parts = ports.lds(machine, s, address(s, offset), size, 4, _active(s))
+                if s.ds_queue:
+                    ports.before_read(machine, s, parts, size)
+                if machine.race is not None:
+                    machine.race.read(machine, s, parts, size)
+                values = ports.load(parts, (s.n, LANES), size)
+                if which == 0:
+                    first = values
+            for at in range(half):
+                put_row(s, rows[at], first[..., at])
+                put_row(s, rows[half + at], values[..., at])
+
+        return step
+
+    return build
+
+
+def _defer(machine: Any, s: Group, parts: list[ports.Part], values: Array, address: int) -> None:
+    """Queue a write to LDS; it is done at the wait that covers it."""
+    if parts:
+        offsets, valid = parts[0].offsets, parts[0].mask
+    else:
+        offsets, valid = np.zeros((s.n, LANES), np.int64), np.zeros((s.n, LANES), bool)
+    s.ds_queue.append(Deferred(address, offsets, values, valid))
+
+
+def _ds_write(size: int, how: str = "u") -> Callable[[Context, Parsed], Step]:
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        _no_gds(parsed)
+        move = Move(ctx, parsed.operands[1], size, how)
+        address, offset, machine = (
+            _lds_address(ctx, parsed.operands[0]),
+            parsed.number("offset"),
+            ctx.machine,
+        )
+        align, place = _align(size), ctx.address
+
+        def step(s: Group) -> None:
+            parts = ports.lds(machine, s, address(s, offset), size, align, _active(s))
+            if machine.race is not None:
+                machine.race.write(machine, s, parts, size)
+            if size < 4:
+                ports.store(parts, move.data(s), size)
+                parts = []
+            _defer(machine, s, parts, move.data(s), place)
+
+        return step
+
+    return build
+
+
+def _ds_write2(size: int, scale: int) -> Callable[[Context, Parsed], Step]:
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        _no_gds(parsed)
+        moves = [Move(ctx, op, size, "u") for op in parsed.operands[1:3]]
+        address, machine = _lds_address(ctx, parsed.operands[0]), ctx.machine
+        offsets = [parsed.number(name) * scale for name in ("offset0", "offset1")]
+
+        def step(s: Group) -> None:
+            for move, offset in zip(moves, offsets, strict=True):
+                parts = ports.lds(machine, s, address(s, offset), size, 4, _active(s))
+                if machine.race is not None:
+                    machine.race.write(machine, s, parts, size)
+                ports.store(parts, move.data(s), size)
+            _defer(machine, s, [], np.zeros((s.n, LANES, 1), np.uint32), 0)
+
+        return step
+
+    return build
+
+
+for _name, _size, _how in (
+    ("b32", 4, "u"),
+    ("b64", 8, "u"),
+    ("b96", 12, "u"),
+    ("b128", 16, "u"),
+    ("u8", 1, "u"),
+    ("i8", 1, "i"),
+    ("u16", 2, "u"),
+    ("i16", 2, "i"),
+    ("u8_d16", 1, "u lo"),
+    ("u8_d16_hi", 1, "u hi"),
+    ("i8_d16", 1, "i lo"),
+    ("i8_d16_hi", 1, "i hi"),
+    ("u16_d16", 2, "u lo"),
+    ("u16_d16_hi", 2, "u hi"),
+):
+    row(f"ds_read_{_name}", _ds_read(_size, _how))
+for _name, _size, _how in (
+    ("b8", 1, "u"),
+    ("b16", 2, "u"),
+    ("b32", 4, "u"),
+    ("b64", 8, "u"),
+    ("b96", 12, "u"),
+    ("b128", 16, "u"),
+    ("b8_d16_hi", 1, "u hi"),
+    ("b16_d16_hi", 2, "u hi"),
+):
+    row(f"ds_write_{_name}", _ds_write(_size, _how))
+for _name, _size in (("b32", 4), ("b64", 8)):
+    row(f"ds_read2_{_name}", _ds_read2(_size, _size))
+    row(f"ds_read2st64_{_name}", _ds_read2(_size, 64 * _size))
+    row(f"ds_write2_{_name}", _ds_write2(_size, _size))
+    row(f"ds_write2st64_{_name}", _ds_write2(_size, 64 * _size))
+
+
+# Atomics: (name, type, ufunc for memory op data, or a function).
+
+
+def _increment(old: Array, data: Array) -> Array:
+    return np.where(old >= data, old.dtype.type(0), old + old.dtype.type(1))
+
+
+def _decrement(old: Array, data: Array) -> Array:
+    return np.where((old == 0) | (old > data), data, old - old.dtype.type(1))
+
+
+def _add_bf16(old: Array, data: Array) -> Array:
+    out = np.zeros(old.shape, np.uint32)
+    for up in (np.uint32(0), np.uint32(16)):
+        a, b = ((v >> up << np.uint32(16)).view(np.float32) for v in (old, data))
+        out |= to_bf16(a + b) << up
+    return out
+
+
+def _add_f16(old: Array, data: Array) -> Array:
+    a, b = (np.ascontiguousarray(v)[:, None].view(np.float16) for v in (old, data))
+    return np.ascontiguousarray(a + b).view(np.uint32)[:, 0]
+
+
+class Op:
+    """What an atomic does: ``update(old, data)`` on *dtype*, and the ufunc that does the same."""
+
+    def __init__(self, dtype: Any, update: Any, ufunc: Any = None, note: str = "") -> None:
+        self.dtype, self.update, self.ufunc, self.note = dtype, update, ufunc, note
+
+
+def _exchange(old: Array, data: Array) -> Array:
+    return data
+
+
+_WIDE: tuple[tuple[str, str, Any, Any], ...] = (
+    ("add", "u", np.add, np.add),
+    ("sub", "u", np.subtract, np.subtract),
+    ("umin", "u", np.minimum, np.minimum),
+    ("umax", "u", np.maximum, np.maximum),
+    ("smin", "i", np.minimum, np.minimum),
+    ("smax", "i", np.maximum, np.maximum),
+    ("and", "u", np.bitwise_and, np.bitwise_and),
+    ("or", "u", np.bitwise_or, np.bitwise_or),
+    ("xor", "u", np.bitwise_xor, np.bitwise_xor),
+    ("inc", "u", _increment, None),
+    ("dec", "u", _decrement, None),
+    ("swap", "u", _exchange, None),
+)
+_TYPES = {"u": (np.uint32, np.uint64), "i": (np.int32, np.int64)}
+OPS: dict[str, Op] = {}
+for _name, _sign, _update, _ufunc in _WIDE:
+    for _at, _suffix in ((0, ""), (1, "_x2")):
+        OPS[_name + _suffix] = Op(_TYPES[_sign][_at], _update, _ufunc)
+_ORDER = "float atomics add in the order of the waves"
+OPS["add_f32"] = Op(np.float32, np.add, np.add, _ORDER)
+OPS["add_f64"] = Op(np.float64, np.add, np.add, _ORDER)
+OPS["min_f64"] = Op(np.float64, np.fmin, np.fmin)
+OPS["max_f64"] = Op(np.float64, np.fmax, np.fmax)
+OPS["pk_add_bf16"] = Op(np.uint32, _add_bf16, None, _ORDER)
+OPS["pk_add_f16"] = Op(np.uint32, _add_f16, None, _ORDER)
+
+
+def _compare_swap(old: Array, data: Array) -> Array:
+    return np.where(old == data[..., 1], data[..., 0], old)
+
+
+OPS["cmpswap"] = Op(np.uint32, _compare_swap)
+OPS["cmpswap_x2"] = Op(np.uint64, _compare_swap)
+
+
+def _run_atomic(
+    s: Group, parts: list[ports.Part], op: Op, move: Move, returns: bool
+) -> Array | None:
+    """The old values as uint32 [n, 64, dwords] where *returns*."""
+    raw = move.data(s)
+    data = np.ascontiguousarray(raw).view(op.dtype)
+    if data.shape[-1] == 1:
+        data = data[..., 0]
+    if any(part.space == "scratch" for part in parts) and np.dtype(op.dtype).itemsize == 8:
+        raise Fault("a 64-bit atomic on scratch memory")
+    old = ports.atomic(parts, (s.n, LANES), op.dtype, op.update, data, op.ufunc, returns)
+    return None if old is None else old[..., None].view(np.uint32)
+
+
+def _size_of(op: Op, name: str) -> int:
+    return int(np.dtype(op.dtype).itemsize) * (2 if name.startswith("cmpswap") else 1)
+
+
+def _ds_atomic(op: Op, returns: bool, swap: bool = False) -> Callable[[Context, Parsed], Step]:
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        _no_gds(parsed)
+        size = np.dtype(op.dtype).itemsize
+        base = 1 if returns else 0
+        address, offset, machine = (
+            _lds_address(ctx, parsed.operands[base]),
+            parsed.number("offset"),
+            ctx.machine,
+        )
+        data = [Move(ctx, operand, size, "u") for operand in parsed.operands[base + 1 :]]
+        target = Move(ctx, parsed.operands[0], size, "u") if returns else None
+
+        def step(s: Group) -> None:
+            parts = ports.lds(machine, s, address(s, offset), size, size, _active(s))
+            if s.ds_queue:
+                ports.before_read(machine, s, parts, size)
+            values = [np.ascontiguousarray(move.data(s)).view(op.dtype)[..., 0] for move in data]
+            # DS compare-and-swap has the comparison first, then the replacement.
+            operand = np.stack(values[::-1], axis=-1) if swap else values[0]
+            old = ports.atomic(parts, (s.n, LANES), op.dtype, op.update, operand, op.ufunc, returns)
+            if target is not None and old is not None:
+                target.fill(s, old[..., None].view(np.uint32))
+
+        return step
+
+    return build
+
+
+for _ds, _op in (
+    ("add_{u}", "add"),
+    ("sub_{u}", "sub"),
+    ("inc_{u}", "inc"),
+    ("dec_{u}", "dec"),
+    ("min_{i}", "smin"),
+    ("max_{i}", "smax"),
+    ("min_{u}", "umin"),
+    ("max_{u}", "umax"),
+    ("and_{b}", "and"),
+    ("or_{b}", "or"),
+    ("xor_{b}", "xor"),
+):
+    for _bits, _suffix in (("32", ""), ("64", "_x2")):
+        _stem = _ds.format(u="u" + _bits, i="i" + _bits, b="b" + _bits)
+        _kind, _, _type = _stem.partition("_")
+        row(f"ds_{_stem}", _ds_atomic(OPS[_op + _suffix], False))
+        row(f"ds_{_kind}_rtn_{_type}", _ds_atomic(OPS[_op + _suffix], True))
+for _bits, _suffix in (("32", ""), ("64", "_x2")):
+    row(f"ds_wrxchg_rtn_b{_bits}", _ds_atomic(OPS["swap" + _suffix], True))
+    row(f"ds_cmpst_b{_bits}", _ds_atomic(OPS["cmpswap" + _suffix], False, swap=True))
+    row(f"ds_cmpst_rtn_b{_bits}", _ds_atomic(OPS["cmpswap" + _suffix], True, swap=True))
+for _name in ("add_f32", "add_f64"):
+    _kind, _, _type = _name.partition("_")
+    row(f"ds_{_name}", _ds_atomic(OPS[_name], False), _ORDER)
+    row(f"ds_{_kind}_rtn_{_type}", _ds_atomic(OPS[_name], True), _ORDER)
+for _name in ("pk_add_bf16", "pk_add_f16"):
+    row(f"ds_{_name}", _ds_atomic(OPS[_name], False), _ORDER)
+    row(f"ds_{_name.replace('add', 'add_rtn')}", _ds_atomic(OPS[_name], True), _ORDER)
+
+
+def _bpermute(backward: bool) -> Callable[[Context, Parsed], Step]:
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        d = ctx.rows(parsed.operands[0])[0]
+        index, data = (ctx.rows(op)[0] for op in parsed.operands[1:3])
+        offset = np.uint32(parsed.number("offset"))
+
+        def step(s: Group) -> None:
+            lane = ((s.u[index] + offset) >> np.uint32(2) & np.uint32(63)).astype(np.int64)
+            source = s.u[data] if s.full else np.where(s.mask, s.u[data], np.uint32(0))
+            rows = np.arange(s.n)[:, None]
+            if backward:
+                put_row(s, d, source[rows, lane])
+                return
+            out = np.zeros((s.n, LANES), np.uint32)
+            on = np.broadcast_to(s.mask, lane.shape)
+            which = np.broadcast_to(rows, lane.shape)
+            out[which[on], lane[on]] = source[on]  # the highest lane wins
+            put_row(s, d, out)
+
+        return step
+
+    return build
+
+
+row("ds_bpermute_b32", _bpermute(True))
+row("ds_permute_b32", _bpermute(False))
+
+
+def _swizzle(ctx: Context, parsed: Parsed) -> Step:
+    d, a = ctx.rows(parsed.operands[0])[0], ctx.rows(parsed.operands[1])[0]
+    # From the encoding: the text names the patterns.
+    number = int.from_bytes(ctx.machine.program.instructions[ctx.address].data[:2], "little")
+    lane = np.arange(LANES)
+    if number & 0x8000:
+        lanes = lane & ~3 | (number >> 2 * (lane & 3) & 3)
+    else:
+        low = lane & 31
+        lanes = lane & 32 | ((low & number & 31 | number >> 5 & 31) ^ number >> 10 & 31)
+
+    def step(s: Group) -> None:
+        source = s.u[a] if s.full else np.where(s.mask, s.u[a], np.uint32(0))
+        put_row(s, d, source[:, lanes])
+
+    return step
+
+
+row("ds_swizzle_b32", _swizzle)
+
+
+# Global, flat and scratch.
+
+
+def _vector_address(ctx: Context, parsed: Parsed, at: int, space: str) -> Getter:
+    """The addresses of an access whose address operands begin at *at*."""
+    vaddr = parsed.operands[at]
+    saddr = parsed.operands[at + 1] if space != "flat" else Word("off")
+    offset = parsed.number("offset")
+    if space == "scratch":
+        vector = None if isinstance(vaddr, Word) else ctx.rows(vaddr)[0]
+        scalar = None if isinstance(saddr, Word) else ctx.scalar_source(saddr, "u32")
+
+        def private(s: Group) -> Array:
+            total = np.full((s.n, LANES), np.uint32(offset & 0xFFFF_FFFF))
+            if vector is not None:
+                total += s.u[vector]
+            if scalar is not None:
+                total += scalar(s)[:, None] if scalar(s).ndim else scalar(s)
+            return total
+
+        return private
+    constant = np.int64(offset).astype(np.uint64)
+    if isinstance(saddr, Word):
+        low, high = ctx.rows(vaddr)[:2]
+
+        def wide(s: Group) -> Array:
+            both = np.empty((s.n, LANES, 2), np.uint32)
+            both[..., 0] = s.u[low]
+            both[..., 1] = s.u[high]
+            address = both.view(np.uint64)[..., 0]
+            return address + constant if offset else address
+
+        return wide
+    row_at, pair = ctx.rows(vaddr)[0], ctx.pair(saddr)
+    return lambda s: s.u[row_at].astype(np.uint64) + (s.d[pair] + constant)[:, None]
+
+
+_PORTS = {"global": ports.global_memory, "flat": ports.flat, "scratch": ports.scratch}
+
+
+def _vector_load(space: str, size: int, how: str) -> Callable[[Context, Parsed], Step]:
+    port = _PORTS[space]
+
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        move = Move(ctx, parsed.operands[0], size, how)
+        address, machine, align = _vector_address(ctx, parsed, 1, space), ctx.machine, _align(size)
+
+        def step(s: Group) -> None:
+            parts = port(machine, s, address(s), size, align, _active(s))
+            if s.ds_queue and space == "flat":
+                ports.before_read(machine, s, parts, size)
+            move.fill(s, ports.load(parts, (s.n, LANES), size))
+
+        return step
+
+    return build
+
+
+def _vector_store(space: str, size: int, how: str) -> Callable[[Context, Parsed], Step]:
+    port = _PORTS[space]
+
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        if space == "scratch":  # scratch_store off, v0, s33
+            data, parts_at = 1, parsed._replace(operands=(parsed.operands[0], *parsed.operands[2:]))
+        else:
+            data, parts_at = 1, parsed._replace(operands=(parsed.operands[0], *parsed.operands[2:]))
+        move = Move(ctx, parsed.operands[data], size, how)
+        address, machine, align = (
+            _vector_address(ctx, parts_at, 0, space),
+            ctx.machine,
+            _align(size),
+        )
+
+        def step(s: Group) -> None:
+            ports.store(port(machine, s, address(s), size, align, _active(s)), move.data(s), size)
+
+        return step
+
+    return build
+
+
+def _vector_atomic(space: str, name: str) -> Callable[[Context, Parsed], Step]:
+    port, op = _PORTS[space], OPS[name]
+
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        returns = "sc0" in parsed.modifiers or "glc" in parsed.modifiers
+        base = 1 if returns else 0
+        operands = parsed.operands[base:]
+        unit = np.dtype(op.dtype).itemsize
+        move = Move(ctx, operands[1], _size_of(op, name), "u")
+        target = Move(ctx, parsed.operands[0], unit, "u") if returns else None
+        bare = parsed._replace(operands=(operands[0], *operands[2:]))
+        address, machine = _vector_address(ctx, bare, 0, space), ctx.machine
+
+        def step(s: Group) -> None:
+            parts = port(machine, s, address(s), unit, unit, _active(s))
+            if s.ds_queue and space == "flat":
+                ports.before_read(machine, s, parts, unit)
+            old = _run_atomic(s, parts, op, move, returns)
+            if target is not None and old is not None:
+                target.fill(s, old)
+
+        return step
+
+    return build
+
+
+LOADS = (
+    ("ubyte", 1, "u"),
+    ("sbyte", 1, "i"),
+    ("ushort", 2, "u"),
+    ("sshort", 2, "i"),
+    ("dword", 4, "u"),
+    ("dwordx2", 8, "u"),
+    ("dwordx3", 12, "u"),
+    ("dwordx4", 16, "u"),
+    ("ubyte_d16", 1, "u lo"),
+    ("ubyte_d16_hi", 1, "u hi"),
+    ("sbyte_d16", 1, "i lo"),
+    ("sbyte_d16_hi", 1, "i hi"),
+    ("short_d16", 2, "u lo"),
+    ("short_d16_hi", 2, "u hi"),
+)
+STORES = (
+    ("byte", 1, "u"),
+    ("short", 2, "u"),
+    ("dword", 4, "u"),
+    ("dwordx2", 8, "u"),
+    ("dwordx3", 12, "u"),
+    ("dwordx4", 16, "u"),
+    ("byte_d16_hi", 1, "u hi"),
+    ("short_d16_hi", 2, "u hi"),
+)
+for _space in _PORTS:
+    for _name, _size, _how in LOADS:
+        row(f"{_space}_load_{_name}", _vector_load(_space, _size, _how))
+    for _name, _size, _how in STORES:
+        row(f"{_space}_store_{_name}", _vector_store(_space, _size, _how))
+    if _space != "scratch":
+        for _name, _one in OPS.items():
+            row(f"{_space}_atomic_{_name}", _vector_atomic(_space, _name), _one.note)
+
+
+# Direct-to-LDS loads.
+
+
+def _dma_size(name: str) -> int:
+    return {
+        "ubyte": 1,
+        "sbyte": 1,
+        "ushort": 2,
+        "sshort": 2,
+        "dword": 4,
+        "dwordx3": 12,
+        "dwordx4": 16,
+    }[name]
+
+
+def _dma(ctx: Context, name: str, offset: int) -> Callable[[Group, Array], None]:
+    """A function that queues loaded values (uint32 [n, 64, dwords]) on their way to LDS.
+
+    Lane L's go to ``M0 + offset + L * stride``: stride 4, 16 for 12 and 16 bytes.
+    """
+    size = _dma_size(name)
+    stride = 16 if size > 4 else 4
+    place = np.arange(LANES, dtype=np.uint32) * np.uint32(stride) + np.uint32(offset)
+    machine, address = ctx.machine, ctx.address
+    signed = name.startswith("s")
+
+    def send(s: Group, values: Array) -> None:
+        if signed:
+            values = (
+                values.astype(np.int8 if size == 1 else np.int16).astype(np.int32).view(np.uint32)
+            )
+        where = s.su[M0][:, None] + place
+        parts = ports.lds(machine, s, where, max(size, 4), 4, _active(s))
+        if machine.race is not None:
+            machine.race.write(machine, s, parts, max(size, 4), flying=True)
+        if parts:
+            entry = Deferred(address, parts[0].offsets, values, parts[0].mask)
+        else:
+            entry = Deferred(
+                address, np.zeros((s.n, LANES), np.int64), values, np.zeros((s.n, LANES), bool)
+            )
+        s.vm_queue.append(entry)
+
+    return send
+
+
+def _global_lds(name: str) -> Callable[[Context, Parsed], Step]:
+    size = _dma_size(name)
+
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        address, machine = _vector_address(ctx, parsed, 0, "global"), ctx.machine
+        send = _dma(ctx, name, parsed.number("offset"))
+
+        def step(s: Group) -> None:
+            parts = ports.global_memory(machine, s, address(s), size, _align(size), _active(s))
+            send(s, ports.load(parts, (s.n, LANES), size))
+
+        return step
+
+    return build
+
+
+for _name in ("ubyte", "sbyte", "ushort", "sshort", "dword", "dwordx3", "dwordx4"):
+    row(f"global_load_lds_{_name}", _global_lds(_name))
+
+
+# Buffers.
+
+_32 = np.uint64(32)
+
+
+class Buffer:
+    """The address part of a buffer instruction: vaddr, srsrc, soffset, then modifiers."""
+
+    def __init__(self, ctx: Context, parsed: Parsed, at: int) -> None:
+        vaddr, srsrc, soffset = parsed.operands[at : at + 3]
+        self.idxen, self.offen = "idxen" in parsed.modifiers, "offen" in parsed.modifiers
+        rows = [] if isinstance(vaddr, Word) else ctx.rows(vaddr)
+        self.index_row = rows[0] if self.idxen else None
+        self.offset_row = rows[-1] if self.offen else None
+        assert isinstance(srsrc, Register)
+        self.first = srsrc.first
+        ctx.pair(srsrc._replace(size=2))
+        ctx.scalar(srsrc.first + 3)
+        self.soffset = ctx.scalar_source(soffset, "u32")
+        self.inst = np.uint64(parsed.number("offset"))
+        self.zero = isinstance(soffset, Literal) and soffset.value == 0
+
+    def addresses(self, s: Group, size: int, whole: bool) -> tuple[Array, list[Array] | None]:
+        """uint64 [n, 64] addresses, and for each dword (*whole*: for all) the lanes in range.
+
+        None: all are. Range: NUM_RECORDS counts bytes, or records for ``idxen`` with a stride.
+        """
+        pair = self.first >> 1
+        base = s.d[pair] & _MASK48
+        word1, word3 = s.su[self.first + 1], s.su[self.first + 3]
+        records = s.su[self.first + 2].astype(np.uint64)
+        stride = word1 >> np.uint32(16) & np.uint32(0x3FFF)
+        swizzled = word1 >> np.uint32(31) != 0
+        add_tid = word3 & np.uint32(1 << 23)
+        soffset: Array = np.asarray(self.soffset(s)).astype(np.uint64)
+        offset: Array
+        if self.offset_row is None:
+            offset = np.full((s.n, LANES), self.inst)
+        else:
+            offset = s.u[self.offset_row].astype(np.uint64)
+            if self.inst:
+                offset += self.inst
+        structured = bool(stride.any())
+        if not structured or (self.index_row is None and not add_tid.any() and not swizzled.any()):
+            start = base if self.zero else base + soffset
+            address = start[:, None] + offset
+            limit = (
+                records
+                if self.zero
+                else np.where(records > soffset, records - soffset, np.uint64(0))
+            )
+            if int(offset.max()) + size <= int(limit.min()):
+                return address, None
+            limit = limit[:, None]
+            if whole:
+                return address, [offset + np.uint64(size) <= limit] * max(1, size // 4)
+            return address, [offset + np.uint64(4 * at) < limit for at in range(max(1, size // 4))]
+        index = (
+            np.zeros((s.n, LANES), np.uint64)
+            if self.index_row is None
+            else s.u[self.index_row].astype(np.uint64)
+        )
+        if add_tid.any():
+            index = index + np.where(
+                add_tid[:, None] != 0, np.arange(LANES, dtype=np.uint64), np.uint64(0)
+            )
+        wide = stride.astype(np.uint64)[:, None]
+        linear = offset + index * wide
+        place = linear
+        if swizzled.any():
+            element = (np.uint64(2) << (word3 >> np.uint32(19) & np.uint32(3)).astype(np.uint64))[
+                :, None
+            ]
+            group = (np.uint64(8) << (word3 >> np.uint32(21) & np.uint32(3)).astype(np.uint64))[
+                :, None
+            ]
+            if size > int(element.min()):
+                raise Fault("an access that is larger than the element size of a swizzled buffer")
+            place = (
+                (index // group) * group * wide
+                + (offset // element) * element * group
+                + (index % group) * element
+                + offset % element
+            )
+            place = np.where(swizzled[:, None], place, linear)
+        address = (base + soffset)[:, None] + place
+        by_record = (wide != 0) & (self.idxen or bool(add_tid.any()))
+        room = np.where(records > soffset, records - soffset, np.uint64(0))[:, None]
+        lanes = []
+        for at in range(max(1, size // 4)):
+            by_bytes = linear + np.uint64(4 * at) < room
+            lanes.append(np.where(by_record, index < records[:, None], by_bytes))
+        if all(bool(one.all()) for one in lanes):
+            return address, None
+        return address, lanes
+
+
+def _range_load(
+    machine: Any, s: Group, address: Array, lanes: list[Array] | None, size: int
+) -> Array:
+    """Load with out-of-range dwords as 0."""
+    align = _align(size)
+    active = _active(s)
+    if lanes is None:
+        parts = ports.global_memory(machine, s, address, size, align, active)
+        return ports.load(parts, (s.n, LANES), size)
+    everything = lanes[0]
+    for one in lanes[1:]:
+        everything = everything & one
+    same = all(bool((one == everything).all()) for one in lanes)
+    if same:
+        mask = everything if active is None else everything & active
+        parts = ports.global_memory(machine, s, address, size, align, mask)
+        return ports.load(parts, (s.n, LANES), size)
+    out = np.zeros((s.n, LANES, len(lanes)), np.uint32)
+    for at, one in enumerate(lanes):
+        mask = one if active is None else one & active
+        parts = ports.global_memory(machine, s, address + np.uint64(4 * at), 4, align, mask)
+        out[..., at] = ports.load(parts, (s.n, LANES), 4)[..., 0]
+    return out
+
+
+def _buffer_load(name: str, size: int, how: str) -> Callable[[Context, Parsed], Step]:
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        if "tfe" in parsed.modifiers:
+            raise Fault("tfe is not emulated")
+        machine = ctx.machine
+        if "lds" in parsed.modifiers:
+            buffer = Buffer(ctx, parsed, 0)
+            send = _dma(ctx, name, parsed.number("offset"))
+
+            def to_lds(s: Group) -> None:
+                address, lanes = buffer.addresses(s, size, False)
+                send(s, _range_load(machine, s, address, lanes, size))
+
+            return to_lds
+        buffer = Buffer(ctx, parsed, 1)
+        move = Move(ctx, parsed.operands[0], size, how)
+
+        def step(s: Group) -> None:
+            address, lanes = buffer.addresses(s, size, False)
+            move.fill(s, _range_load(machine, s, address, lanes, size))
+
+        return step
+
+    return build
+
+
+def _buffer_store(size: int, how: str) -> Callable[[Context, Parsed], Step]:
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        machine, buffer = ctx.machine, Buffer(ctx, parsed, 1)
+        move = Move(ctx, parsed.operands[0], size, how)
+        align = _align(size)
+
+        def step(s: Group) -> None:
+            address, lanes = buffer.addresses(s, size, False)
+            values, active = move.data(s), _active(s)
+            if lanes is None:
+                ports.store(
+                    ports.global_memory(machine, s, address, size, align, active), values, size
+                )
+                return
+            for at, one in enumerate(lanes):
+                mask = one if active is None else one & active
+                width = min(size, 4)
+                parts = ports.global_memory(
+                    machine, s, address + np.uint64(4 * at), width, align, mask
+                )
+                ports.store(parts, values[..., at : at + 1], width)
+
+        return step
+
+    return build
+
+
+def _buffer_atomic(name: str) -> Callable[[Context, Parsed], Step]:
+    op = OPS[name]
+
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        machine, buffer = ctx.machine, Buffer(ctx, parsed, 1)
+        returns = "sc0" in parsed.modifiers or "glc" in parsed.modifiers
+        unit = np.dtype(op.dtype).itemsize
+        move = Move(ctx, parsed.operands[0], _size_of(op, name), "u")
+        target = move if move.size == unit else None
+        if returns and target is None:
+            rows = parsed.operands[0]
+            assert isinstance(rows, Register)
+            target = Move(ctx, rows._replace(size=unit // 4), unit, "u")
+
+        def step(s: Group) -> None:
+            address, lanes = buffer.addresses(s, unit, True)
+            mask = _active(s)
+            if lanes is not None:
+                mask = lanes[0] if mask is None else lanes[0] & mask
+            parts = ports.global_memory(machine, s, address, unit, unit, mask)
+            old = _run_atomic(s, parts, op, move, returns)
+            if returns and target is not None and old is not None:
+                target.fill(s, old)
+
+        return step
+
+    return build
+
+
+for _name, _size, _how in LOADS:
+    row(f"buffer_load_{_name}", _buffer_load(_name, _size, _how))
+for _name, _size, _how in STORES:
+    row(f"buffer_store_{_name}", _buffer_store(_size, _how))
+for _name, _one in OPS.items():
+    row(f"buffer_atomic_{_name}", _buffer_atomic(_name), _one.note)

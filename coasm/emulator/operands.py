@@ -1,0 +1,638 @@
+"""Operands of an instruction → where a group holds them, and functions that read and write them.
+
+A *kind* says how the bits of an operand are to be taken: ``u32 i32 f32 u64 i64 f64 u16 i16 f16
+bf16``, ``m`` (a bit for each lane, in a scalar pair).
+"""
+
+# NumPy's stubs give Any for arithmetic on arrays of any type.
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coasm.emulator.errors import Fault
+from coasm.emulator.group import LANES, SCALARS, Group, Layout, pack, unpack
+from coasm.isa import (
+    AGPR,
+    EXEC,
+    SCC,
+    VGPR,
+    Access,
+    Literal,
+    Operand,
+    Parsed,
+    Register,
+    Word,
+    register_name,
+)
+
+if TYPE_CHECKING:
+    from coasm.emulator.machine import Machine
+
+__all__ = ["DTYPES", "Array", "Context", "Getter", "Setter", "Step"]
+
+Array = NDArray[Any]
+Step = Callable[[Group], None]
+Getter = Callable[[Group], Array]
+Setter = Callable[[Group, Array], None]
+
+DTYPES: dict[str, type[np.generic]] = {
+    "u8": np.uint8,
+    "i8": np.int8,
+    "u16": np.uint16,
+    "i16": np.int16,
+    "f16": np.float16,
+    "bf16": np.uint16,
+    "u32": np.uint32,
+    "i32": np.int32,
+    "f32": np.float32,
+    "u64": np.uint64,
+    "i64": np.int64,
+    "f64": np.float64,
+}
+
+#: Apertures of LDS and scratch in the flat address space: the high dword of a generic address.
+SHARED_APERTURE, PRIVATE_APERTURE = 0x0001_0000, 0x0002_0000
+_FIXED = {
+    235: SHARED_APERTURE << 32,
+    237: PRIVATE_APERTURE << 32,
+    236: SHARED_APERTURE << 32 | 0xFFFF_FFFF,
+    238: PRIVATE_APERTURE << 32 | 0xFFFF_FFFF,
+}
+
+#: MODE bits. Source: CDNA3 ISA guide, "MODE register fields".
+DENORM_32_IN, DENORM_32_OUT, DENORM_16_IN, DENORM_16_OUT = 1 << 4, 1 << 5, 1 << 6, 1 << 7
+ROUND_32, ROUND_16, DX10_CLAMP, IEEE, FP16_OVFL = 3, 3 << 2, 1 << 8, 1 << 9, 1 << 23
+
+#: VGPR index mode: which operands are indexed. Source: CDNA3 ISA guide, S_SET_GPR_IDX_ON.
+INDEX_SRC = (1, 2, 4)
+INDEX_DST = 8
+
+
+def float_bits(value: float, kind: str) -> int:
+    """The bits of an inline float constant in an operand's own type."""
+    if kind.endswith("64"):
+        return int(struct.unpack("<Q", struct.pack("<d", _inline64(value)))[0])
+    if kind in ("f16", "u16", "i16"):
+        return int(struct.unpack("<H", struct.pack("<e", value))[0])
+    single = int(struct.unpack("<I", struct.pack("<f", value))[0])
+    return single >> 16 if kind == "bf16" else single
+
+
+def _inline64(value: float) -> float:
+    # 1/(2*pi) is printed rounded; the hardware has it in full.
+    return (
+        struct.unpack("<d", struct.pack("<Q", 0x3FC45F306DC9C882))[0]
+        if abs(value - 0.15915494) < 1e-8
+        else value
+    )
+
+
+class Context:
+    """What an instruction is prepared with: the machine, the modes, what is known of its block.
+
+    ``clean`` holds the VGPR rows that are known to hold no denormal float32. ``scc_live`` says
+    that the SCC the instruction sets is read.
+    """
+
+    def __init__(self, machine: Machine, mode: int, index: int) -> None:
+        self.machine, self.mode, self.index = machine, mode, index
+        self.layout: Layout = machine.layout
+        self.clean: set[int] = set()
+        self.scc_live = True
+        self.now_clean = False
+        self.address = 0
+        self.access = Access(frozenset(), frozenset())
+
+    # Where an operand is.
+
+    def row(self, number: int) -> int:
+        """The row of the register array that VGPR or AGPR *number* is.
+
+        Raises:
+            Fault: the kernel descriptor does not allocate it.
+        """
+        if number >= AGPR:
+            at, have, what = number - AGPR, self.layout.agprs, "AGPR"
+        else:
+            at, have, what = number - VGPR, self.layout.vgprs, "VGPR"
+        if at >= have:
+            raise Fault(
+                f"{register_name(number)} is beyond the {have} {what}s that the kernel descriptor "
+                "allocates"
+            )
+        return at if number < AGPR else self.layout.vgprs + at
+
+    def rows(self, operand: Operand) -> list[int]:
+        """The rows of a vector operand."""
+        register = vector_register(operand)
+        return [self.row(number) for number in register.numbers]
+
+    def scalar(self, number: int) -> int:
+        """The number of a scalar register, checked.
+
+        Raises:
+            Fault: the kernel descriptor does not allocate it.
+        """
+        if number >= SCALARS:
+            raise Fault(f"the operand {register_name(number)} is not emulated here")
+        limit = self.machine.sgprs
+        if limit <= number < 102:
+            raise Fault(
+                f"s{number} is beyond the {limit} SGPRs that the kernel descriptor allocates"
+            )
+        return number
+
+    def constant(self, bits: int) -> int:
+        """The position of a 32-bit constant, counted behind the scalar registers."""
+        return self.machine.constant(bits & 0xFFFF_FFFF)
+
+    def literal(self, operand: Literal, kind: str) -> int:
+        """The bits of a constant operand."""
+        value = operand.value
+        if isinstance(value, float):
+            return float_bits(value, kind)
+        if kind == "f64" and (operand.encoded or not -16 <= value <= 64):
+            return (value & 0xFFFF_FFFF) << 32
+        if kind == "i64" and 1 << 31 <= value < 1 << 32:
+            return value - (1 << 32)
+        return value
+
+    def k(self, operand: Operand, kind: str = "u32") -> int:
+        """The position of a 32-bit operand in ``u``, ``i`` and ``f``."""
+        base = self.layout.rows
+        if isinstance(operand, Literal):
+            return base + SCALARS + self.constant(self.literal(operand, kind))
+        if not isinstance(operand, Register):
+            raise Fault(f"the operand {operand.text!r} is not emulated here")
+        if operand.first >= VGPR:
+            return self.row(operand.first)
+        if operand.first in _FIXED:
+            return base + SCALARS + self.constant(_FIXED[operand.first] >> 32)
+        return base + self.scalar(operand.first)
+
+    def ks(self, operand: Operand, kind: str = "u32") -> int:
+        """The position of a 32-bit operand in ``su`` and ``si``."""
+        if isinstance(operand, Literal):
+            return SCALARS + self.constant(self.literal(operand, kind))
+        if not isinstance(operand, Register) or operand.first >= VGPR:
+            raise Fault("the operand is no scalar register")
+        if operand.first in _FIXED:
+            return SCALARS + self.constant(_FIXED[operand.first] >> 32)
+        return self.scalar(operand.first)
+
+    def pair(self, operand: Operand) -> int:
+        """The number of the aligned scalar pair that a 64-bit operand is."""
+        if not isinstance(operand, Register) or operand.first >= SCALARS or operand.first & 1:
+            raise Fault("the operand is no aligned pair of scalar registers")
+        self.scalar(operand.first)
+        return operand.first >> 1
+
+    # Reading.
+
+    def scalar_source(self, operand: Operand, kind: str) -> Getter:
+        """A function that gives a scalar operand as [n] (or 0-d, a constant)."""
+        dtype = DTYPES[kind]
+        if isinstance(operand, Register) and operand.first == SCC:
+            return lambda s: s.scc.astype(dtype)
+        if isinstance(operand, Register) and operand.first in (251, 252):
+            pair = 53 if operand.first == 251 else 63
+            return lambda s: (s.d[pair] == 0).astype(dtype)
+        if kind in ("u64", "i64", "f64"):
+            if isinstance(operand, Literal):
+                value = constant64(self.literal(operand, kind), kind)
+                return lambda s: value
+            if isinstance(operand, Register) and operand.first in _FIXED:
+                value = constant64(_FIXED[operand.first], kind)
+                return lambda s: value
+            at = self.pair(operand)
+            if kind == "u64":
+                return lambda s: s.d[at]
+            return lambda s: s.d[at].view(dtype)
+        at = self.ks(operand, kind)
+        if kind in ("u32", "f32"):
+            return (lambda s: s.su[at]) if kind == "u32" else (lambda s: s.su[at].view(np.float32))
+        if kind == "i32":
+            return lambda s: s.si[at]
+        raw = np.uint16
+        return lambda s: s.su[at].astype(raw).view(dtype)
+
+    def scalar_target(self, operand: Operand, kind: str) -> Setter:
+        """A function that puts [n] values into a scalar register or pair."""
+        if isinstance(operand, Register) and operand.first >= VGPR:
+            raise Fault("the operand is no scalar register")
+        wide = kind in ("u64", "i64", "f64")
+        unsigned = np.uint64 if wide else np.uint32
+        assert isinstance(operand, Register)
+        is_exec = operand.first in (EXEC, EXEC + 1)
+        at = self.pair(operand) if wide else self.scalar(operand.first)
+
+        def put(s: Group, value: Array) -> None:
+            (s.d if wide else s.su)[at][...] = value.view(unsigned)
+            if is_exec:
+                s.update_exec()
+
+        return put
+
+    def raw_source(self, operand: Operand, position: int) -> Getter:
+        """A 32-bit vector operand as uint32 [n, 64], [n, 1] or 0-d; VGPR index mode applied."""
+        at = self.k(operand)
+        if self.indexed(operand, position):
+            vgprs = self.layout.vgprs
+            base = at - vgprs if at >= vgprs else at
+            first, count = (vgprs, self.layout.agprs) if at >= vgprs else (0, vgprs)
+
+            def indexed(s: Group) -> Array:
+                rows = base + (s.su[124] & np.uint32(0xFF)).astype(np.int64)
+                if (rows >= count).any():
+                    raise Fault(
+                        f"the indexed register is beyond the {count} allocated",
+                        _first(rows >= count),
+                    )
+                out: Array = s.V[first + rows, np.arange(s.n)]
+                return out
+
+            return indexed
+        return lambda s: s.u[at]
+
+    def indexed(self, operand: Operand, position: int) -> bool:
+        """Whether VGPR index mode applies to the source operand at *position* (0 to 2)."""
+        return bool(
+            self.index
+            and isinstance(operand, Register)
+            and operand.first >= VGPR
+            and self.index & INDEX_SRC[position]
+        )
+
+    def source(self, parsed: Parsed, at: int, kind: str, first: int = 1) -> Getter:
+        """A function that gives vector operand *at* (its index among the operands) as *kind*.
+
+        [n, 64], [n, 1] or 0-d; negation, absolute value, op_sel, SDWA, DPP and flushing of
+        denormals applied. *first* is the index of source 0.
+        """
+        operand = parsed.operands[at]
+        number = at - first
+        if kind == "m":
+            pair = self.pair(operand)
+            return lambda s: unpack(s.d[pair])
+        if kind.endswith("64"):
+            get = self._wide(operand, kind)
+        else:
+            get = self._narrow(parsed, operand, kind, number)
+        if isinstance(operand, Register):
+            if kind in ("f32", "f16", "f64"):
+                get = self._float_modifiers(operand, kind, get)
+            elif operand.negate or operand.absolute:
+                if kind not in ("u32", "bf16"):
+                    raise Fault("a source modifier on an operand that is no float")
+                get = _bit_modifiers(operand, get, 31 if kind == "u32" else 15)
+        return get
+
+    def _wide(self, operand: Operand, kind: str) -> Getter:
+        dtype = DTYPES[kind]
+        if not isinstance(operand, Register) or operand.first < VGPR:
+            get = self.scalar_source(operand, kind)
+            return lambda s: get(s)[..., None] if get(s).ndim else get(s)
+        low, high = self.rows(operand)[:2]
+        if self.index:
+            raise Fault("VGPR index mode with a 64-bit operand is not emulated")
+
+        def read(s: Group) -> Array:
+            both = np.empty((s.n, LANES, 2), np.uint32)
+            both[..., 0] = s.u[low]
+            both[..., 1] = s.u[high]
+            return both.view(dtype)[..., 0]
+
+        return read
+
+    def _narrow(self, parsed: Parsed, operand: Operand, kind: str, number: int) -> Getter:
+        dtype = DTYPES[kind]
+        if isinstance(operand, Register) and operand.first in (251, 252, SCC):
+            value = self.scalar_source(operand, "u32")
+            return lambda s: value(s)[:, None].view(dtype) if kind != "u16" else value(s)[:, None]
+        half = parsed.bits("op_sel", 4)[number] if "op_sel" in parsed.modifiers else 0
+        if isinstance(operand, Literal):
+            at = self.k(operand, kind)
+            if not kind.endswith("32"):
+                shift = np.uint32(16 * half)
+                return lambda s: (s.u[at] >> shift).astype(np.uint16).view(dtype)
+            return _typed(at, kind)
+        select = parsed.modifiers.get(f"src{number}_sel", "DWORD")
+        plain = select == "DWORD" and not self.indexed(operand, number)
+        if kind.endswith("32") and plain and not (number == 0 and has_dpp(parsed)):
+            return _typed(self.k(operand), kind)
+        raw = self.raw_source(operand, number)
+        if number == 0 and has_dpp(parsed):
+            raw = dpp_source(parsed, raw)
+        if select != "DWORD":
+            raw = _sdwa(raw, select, isinstance(operand, Register) and operand.sext)
+            half = 0
+        if kind.endswith("32"):
+            return lambda s: np.ascontiguousarray(raw(s)).view(dtype)
+        shift = np.uint32(16 * half)
+        return lambda s: (raw(s) >> shift).astype(np.uint16).view(dtype)
+
+    def _float_modifiers(self, operand: Register, kind: str, get: Getter) -> Getter:
+        inner = get
+        if self.flushes_in(kind) and not self.is_clean(operand, kind):
+            plain = get
+            inner = lambda s: flush(plain(s))  # noqa: E731
+        if not operand.negate and not operand.absolute:
+            return inner
+
+        def modified(s: Group) -> Array:
+            value = inner(s)
+            if operand.absolute:
+                value = np.abs(value)
+            return np.negative(value) if operand.negate else value
+
+        return modified
+
+    def flushes_in(self, kind: str) -> bool:
+        """Whether the mode flushes denormal operands of that kind."""
+        return not self.mode & (DENORM_32_IN if kind == "f32" else DENORM_16_IN)
+
+    def flushes_out(self, kind: str) -> bool:
+        """Whether the mode flushes denormal results of that kind."""
+        return not self.mode & (DENORM_32_OUT if kind == "f32" else DENORM_16_OUT)
+
+    def is_clean(self, operand: Operand, kind: str) -> bool:
+        """Whether the operand is known to hold no denormal."""
+        if isinstance(operand, Literal):
+            return True
+        return (
+            kind == "f32"
+            and isinstance(operand, Register)
+            and operand.first >= VGPR
+            and not self.index
+            and self.row(operand.first) in self.clean
+        )
+
+    # Writing.
+
+    def target(self, parsed: Parsed, kind: str, at: int = 0, keep: bool = False) -> Setter:
+        """A function that puts a result into vector operand *at*, in the lanes of EXEC.
+
+        A 16-bit result clears the high half of the register, unless *keep* or op_sel say that the
+        other half stays.
+        """
+        operand = parsed.operands[at]
+        if isinstance(operand, Register) and operand.first < VGPR:
+            return self.scalar_target(operand, kind)
+        if kind == "m":
+            raise Fault("the operand is no scalar register")
+        rows = self.rows(operand)
+        enabled = write_mask(parsed)
+        if self.index & INDEX_DST:
+            raise Fault("VGPR index mode on the destination is not emulated")
+        if kind.endswith("64"):
+
+            def put_wide(s: Group, value: Array) -> None:
+                value = np.broadcast_to(value, (s.n, LANES))
+                both = np.ascontiguousarray(value).view(np.uint32).reshape(s.n, LANES, 2)
+                store(s, rows[0], both[..., 0], enabled)
+                store(s, rows[1], both[..., 1], enabled)
+
+            return put_wide
+        row = rows[0]
+        if kind.endswith("32"):
+
+            def put(s: Group, value: Array) -> None:
+                store(s, row, value.view(np.uint32), enabled)
+
+            if "dst_sel" in parsed.modifiers and parsed.modifiers["dst_sel"] != "DWORD":
+                return self._sdwa_target(parsed, row, enabled)
+            return put
+        if "dst_sel" in parsed.modifiers and parsed.modifiers["dst_sel"] != "DWORD":
+            return self._sdwa_target(parsed, row, enabled)
+        sources = len(parsed.operands) - 1
+        high = bool("op_sel" in parsed.modifiers and parsed.bits("op_sel", 4)[sources])
+        shift = np.uint32(16 if high else 0)
+        stay = np.uint32(0x0000FFFF if high else 0xFFFF0000)
+
+        def put_half(s: Group, value: Array) -> None:
+            bits = value.view(np.uint16).astype(np.uint32) << shift
+            if keep or high:
+                bits = bits | (s.u[row] & stay)
+            store(s, row, bits, enabled)
+
+        return put_half
+
+    def _sdwa_target(self, parsed: Parsed, row: int, enabled: Getter | None) -> Setter:
+        select = parsed.modifiers["dst_sel"]
+        unused = parsed.modifiers.get("dst_unused", "UNUSED_PAD")
+        size = 8 if select.startswith("BYTE") else 16
+        shift = size * int(select[-1])
+        field = ((1 << size) - 1) << shift
+
+        def put(s: Group, value: Array) -> None:
+            raw = value.view(np.uint16) if value.dtype.itemsize == 2 else value.view(np.uint32)
+            bits = (raw.astype(np.uint32) << np.uint32(shift)) & np.uint32(field)
+            if unused == "UNUSED_PRESERVE":
+                bits = bits | (s.u[row] & np.uint32(~field & 0xFFFF_FFFF))
+            elif unused == "UNUSED_SEXT":
+                top = 32 - size - shift
+                bits = ((bits << np.uint32(top)).view(np.int32) >> np.int32(top)).view(np.uint32)
+            store(s, row, bits, enabled)
+
+        return put
+
+    def mask_target(self, operand: Operand) -> Setter:
+        """A function that puts booleans [n, 64] into a scalar pair: 0 for lanes outside EXEC."""
+        pair = self.pair(operand)
+
+        def put(s: Group, value: Array) -> None:
+            value = np.broadcast_to(value, (s.n, LANES))
+            s.d[pair][...] = pack(value if s.full else value & s.mask)
+            if pair == 63:
+                s.update_exec()
+
+        return put
+
+
+def vector_register(operand: Operand) -> Register:
+    """*operand*, which must be VGPRs or AGPRs.
+
+    Raises:
+        Fault: it is something else.
+    """
+    if not isinstance(operand, Register) or operand.first < VGPR:
+        name = operand.text if isinstance(operand, Word) else "a scalar"
+        raise Fault(f"the operand ({name}) is no vector register")
+    return operand
+
+
+def store(s: Group, row: int, value: Array, enabled: Getter | None = None) -> None:
+    """Put uint32 values into a register row, in the lanes of EXEC (and of *enabled*)."""
+    if enabled is not None:
+        np.copyto(s.u[row], value, where=s.mask & enabled(s))
+    elif s.full:
+        s.u[row][...] = value
+    else:
+        np.copyto(s.u[row], value, where=s.mask)
+
+
+def constant64(value: int, kind: str) -> Array:
+    """A 64-bit constant as a 0-d array."""
+    return np.array(value & 0xFFFF_FFFF_FFFF_FFFF, np.uint64).view(DTYPES[kind])
+
+
+_SMALLEST = {
+    np.dtype(np.float32): 2.0**-126,
+    np.dtype(np.float16): 2.0**-14,
+    np.dtype(np.float64): 2.0**-1022,
+}
+
+
+def flush(value: Array) -> Array:
+    """*value* with its denormals replaced by zeros of their sign; the same array if it has none."""
+    if value.dtype == np.float32 and value.ndim and value.strides[-1] == 4:
+        bits = value.view(np.uint32)
+        if int(np.minimum.reduce((bits << _ONE) - _ONE, axis=None)) >= 0xFF_FFFF:
+            return value
+    small = np.abs(value) < value.dtype.type(_SMALLEST[value.dtype])
+    if not small.any():
+        return value
+    out = value.copy()
+    np.copysign(value.dtype.type(0), value, out=out, where=small)
+    return out
+
+
+_ONE = np.uint32(1)
+
+
+def _typed(at: int, kind: str) -> Getter:
+    if kind == "u32":
+        return lambda s: s.u[at]
+    if kind == "i32":
+        return lambda s: s.i[at]
+    return lambda s: s.f[at]
+
+
+def _bit_modifiers(operand: Register, get: Getter, sign: int) -> Getter:
+    bit = 1 << sign
+
+    def modified(s: Group) -> Array:
+        value = get(s)
+        if operand.absolute:
+            value = value & value.dtype.type(bit - 1)
+        return value ^ value.dtype.type(bit) if operand.negate else value
+
+    return modified
+
+
+def _first(bad: Array) -> int:
+    return int(np.argwhere(bad)[0][0])
+
+
+def _sdwa(raw: Getter, select: str, sext: bool) -> Getter:
+    size = 8 if select.startswith("BYTE") else 16
+    shift = size * int(select[-1])
+    up, down = np.uint32(32 - size - shift), np.uint32(32 - size)
+
+    def read(s: Group) -> Array:
+        moved = raw(s) << up
+        if sext:
+            return (moved.view(np.int32) >> down.astype(np.int32)).view(np.uint32)
+        return moved >> down
+
+    return read
+
+
+# Data-parallel primitives. Source: CDNA3 ISA guide, "DPP".
+
+_DPP = (
+    "quad_perm",
+    "row_shl",
+    "row_shr",
+    "row_ror",
+    "wave_shl",
+    "wave_rol",
+    "wave_shr",
+    "wave_ror",
+    "row_mirror",
+    "row_half_mirror",
+    "row_bcast",
+    "row_newbcast",
+)
+
+
+def has_dpp(parsed: Parsed) -> bool:
+    """Whether source 0 goes through a lane permutation."""
+    return "row_mask" in parsed.modifiers and "bank_mask" in parsed.modifiers
+
+
+def dpp_lanes(parsed: Parsed) -> tuple[Array, Array]:
+    """The lane that each lane reads, and whether it exists: int64 and bool, [64].
+
+    Raises:
+        Fault: a permutation that is not emulated.
+    """
+    lane = np.arange(LANES)
+    for name in _DPP:
+        text = parsed.modifiers.get(name)
+        if text is None:
+            continue
+        if name == "quad_perm":
+            order = np.array(parsed.bits(name, 4))
+            return lane & ~3 | order[lane & 3], np.ones(LANES, bool)
+        if name == "row_mirror":
+            return lane ^ 15, np.ones(LANES, bool)
+        if name == "row_half_mirror":
+            return lane ^ 7, np.ones(LANES, bool)
+        count = int(text, 0)
+        if name == "row_newbcast":
+            return lane & ~15 | count, np.ones(LANES, bool)
+        if name == "row_bcast":
+            # 15: the last lane of each row to the next row; 31: lane 31 to rows 2 and 3.
+            if count == 15:
+                return np.maximum((lane & ~15) - 1, 0), lane >= 16
+            return np.full(LANES, 31), lane >= 32
+        if name.startswith("row_"):
+            at = (lane & 15) + (count if name == "row_shl" else -count)
+            if name == "row_ror":
+                return lane & ~15 | at & 15, np.ones(LANES, bool)
+            return lane & ~15 | at & 15, (at >= 0) & (at < 16)
+        at = lane + (count if name in ("wave_shl", "wave_rol") else -count)
+        wraps = name.endswith(("rol", "ror"))
+        return at & 63, np.ones(LANES, bool) if wraps else (at >= 0) & (at < LANES)
+    raise Fault("this DPP control is not emulated")
+
+
+def dpp_source(parsed: Parsed, raw: Getter) -> Getter:
+    """Source 0 as uint32 [n, 64] after the permutation; lanes without a source read 0."""
+    lanes, exists = dpp_lanes(parsed)
+    bounded = "bound_ctrl" in parsed.modifiers
+
+    def read(s: Group) -> Array:
+        value = np.broadcast_to(raw(s), (s.n, LANES))[:, lanes]
+        valid = np.broadcast_to(exists, value.shape)
+        if not s.full:
+            valid = valid & s.mask[:, lanes]  # a lane that is switched off counts as missing
+        return np.where(valid, value, np.uint32(0)) if bounded or not valid.all() else value
+
+    return read
+
+
+def write_mask(parsed: Parsed) -> Getter | None:
+    """The lanes that a DPP instruction writes at all; None: every lane of EXEC.
+
+    Without ``bound_ctrl`` a lane keeps its result register where its source lane does not exist or
+    is switched off.
+    """
+    if not has_dpp(parsed):
+        return None
+    lane = np.arange(LANES)
+    rows, banks = parsed.number("row_mask", 15), parsed.number("bank_mask", 15)
+    enabled: Array = (rows >> (lane >> 4) & 1 & (banks >> (lane >> 2 & 3))).astype(bool)
+    if "bound_ctrl" in parsed.modifiers:
+        return lambda s: enabled
+    lanes, exists = dpp_lanes(parsed)
+    enabled = enabled & exists
+    return lambda s: enabled if s.full else s.mask[:, lanes] & enabled

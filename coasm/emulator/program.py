@@ -1,0 +1,186 @@
+"""A kernel's code, prepared: instructions by address, blocks of steps, and what is in flight.
+
+A block is a straight run of instructions from a branch target, or from where a branch falls
+through, to the next one. Which memory operations are in flight when a block is entered decides
+what its waits complete and which registers may not be touched; that is worked out once for each
+such state (:class:`Plan`) and costs nothing afterwards.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from coasm.emulator.errors import EmulationError
+from coasm.isa import Access, Parsed, access, parse, register_name
+
+if TYPE_CHECKING:
+    from coasm.asm.decode import Instruction
+    from coasm.codeobject import CodeObject, Kernel
+    from coasm.llvm import Llvm
+
+__all__ = ["EMPTY", "Flight", "InFlight", "Program", "Waits", "program_of", "queue_of", "waits_of"]
+
+#: Terminators: what ends a block, beside the next block's start.
+ENDS = re.compile(
+    r"s_(branch|cbranch\w*|barrier|endpgm\w*|setpc_b64|swappc_b64|call_b64|setreg\w*"
+    r"|set_gpr_idx_\w+|trap|rfe\w*|sethalt)$"
+)
+
+
+class Flight(NamedTuple):
+    """One memory operation in flight: its instruction, the registers it will write.
+
+    ``ordered`` operations of a counter end in their order. ``writes_lds``: its data reaches LDS
+    only when it ends.
+    """
+
+    address: int
+    mask: int
+    ordered: bool
+    writes_lds: bool
+
+
+class InFlight(NamedTuple):
+    """The memory operations in flight by counter, oldest first."""
+
+    vm: tuple[Flight, ...]
+    lgkm: tuple[Flight, ...]
+
+    @property
+    def mask(self) -> int:
+        """A bit for each register that waits for data."""
+        found = 0
+        for flight in (*self.vm, *self.lgkm):
+            found |= flight.mask
+        return found
+
+
+EMPTY = InFlight((), ())
+
+
+class Waits(NamedTuple):
+    """The counters that ``s_waitcnt`` waits for; None: no wait."""
+
+    vm: int | None
+    lgkm: int | None
+
+
+_COUNTER = re.compile(r"(vmcnt|expcnt|lgkmcnt)(_sat)?\((\d+|0x[0-9a-f]+)\)")
+
+
+def waits_of(parsed: Parsed, data: bytes) -> Waits:
+    """The counts of an ``s_waitcnt``, from its encoding: vmcnt 6 bits, lgkmcnt 4.
+
+    Source: CDNA3 ISA guide, S_WAITCNT.
+    """
+    simm = int.from_bytes(data[:2], "little")
+    vm = simm & 15 | (simm >> 14 & 3) << 4
+    lgkm = simm >> 8 & 15
+    return Waits(None if vm == 63 else vm, None if lgkm == 15 else lgkm)
+
+
+def queue_of(parsed: Parsed) -> str:
+    """The counters that an instruction counts in: "vm", "lds", "scalar", "flat" or ""."""
+    name = parsed.mnemonic
+    if name.startswith(("buffer_", "tbuffer_", "global_", "scratch_")):
+        return (
+            ""
+            if name in ("buffer_inv", "buffer_wbl2", "buffer_wbinvl1", "buffer_wbinvl1_vol")
+            else "vm"
+        )
+    if name.startswith("flat_"):
+        return "flat"
+    if name.startswith("ds_"):
+        return "" if name == "ds_nop" else "lds"
+    if name.startswith(
+        ("s_load", "s_buffer_load", "s_scratch_load", "s_memtime", "s_memrealtime", "s_store")
+    ):
+        return "scalar"
+    return ""
+
+
+class Program:
+    """The instructions of a code object, parsed when they are first asked for."""
+
+    def __init__(self, co: CodeObject, kernel: Kernel, instructions: Iterable[Instruction]) -> None:
+        from coasm.asm.decode import branch_target
+
+        self.co, self.kernel = co, kernel
+        self.instructions: dict[int, Instruction] = {i.address: i for i in instructions}
+        self._parsed: dict[int, tuple[Parsed, Access]] = {}
+        self.targets: dict[int, int] = {}
+        self.leaders: set[int] = {kernel.entry}
+        for address, instruction in self.instructions.items():
+            target = branch_target(instruction)
+            if target is not None:
+                self.targets[address] = target
+                self.leaders.add(target)
+        #: For each register, the keys of decoded matrix operands that depend on it.
+        self.matrix_registers = self._matrix_registers()
+
+    def parsed(self, address: int) -> tuple[Parsed, Access]:
+        """The parts of the instruction at *address* and the registers it reads and writes."""
+        found = self._parsed.get(address)
+        if found is None:
+            parsed = parse(self.instructions[address].text)
+            found = self._parsed[address] = parsed, access(parsed)
+        return found
+
+    def describe(self, address: int) -> str:
+        """An address for a message: with the label it has, or lies behind."""
+        best = None
+        for symbol in self.co.symbols:
+            if symbol.value <= address and symbol.name and (best is None or symbol.value > best[0]):
+                best = symbol.value, symbol.name
+        if best is None:
+            return f"{address:#x}"
+        behind = address - best[0]
+        return f"{address:#x} <{best[1]}{f'+{behind:#x}' if behind else ''}>"
+
+    def _matrix_registers(self) -> frozenset[int]:
+        from coasm.emulator.matrix import source_keys
+
+        found: set[int] = set()
+        for address, instruction in self.instructions.items():
+            if instruction.text.startswith("v_mfma"):
+                for numbers in source_keys(self.parsed(address)[0]):
+                    found.update(numbers)
+        return frozenset(found)
+
+
+_PROGRAMS: dict[tuple[bytes, str, int], Program] = {}
+_KEEP = 64
+
+
+def program_of(co: CodeObject, kernel: Kernel, llvm: Llvm) -> Program:
+    """The program of a kernel; kept, so that further launches do not decode again.
+
+    Raises:
+        CoasmError: the code cannot be disassembled.
+        EmulationError: there is no instruction at the kernel's entry.
+    """
+    import hashlib
+
+    from coasm.asm.decode import disassemble
+
+    key = hashlib.sha256(co.data).digest(), kernel.symbol, kernel.entry
+    found = _PROGRAMS.get(key)
+    if found is None:
+        program = Program(co, kernel, disassemble(co, llvm).instructions)
+        if kernel.entry not in program.instructions:
+            raise EmulationError(
+                f"{co.name}: {kernel.name}: no instruction at its entry {kernel.entry:#x}"
+            )
+        while len(_PROGRAMS) >= _KEEP:
+            del _PROGRAMS[next(iter(_PROGRAMS))]
+        found = _PROGRAMS[key] = program
+    return found
+
+
+def register_list(mask: int) -> str:
+    """The registers of a bit mask, by name, for a message: the first of them."""
+    numbers = [n for n in range(mask.bit_length()) if mask >> n & 1]
+    names = ", ".join(register_name(n) for n in numbers[:4])
+    return names + (", …" if len(numbers) > 4 else "")

@@ -1,0 +1,33 @@
+"""The table of instructions: each mnemonic once, with the function that prepares it.
+
+A row's builder gets a :class:`~coasm.emulator.operands.Context` and the parsed instruction and
+gives the step that runs it on a group. ``note`` says what about it is known to be less than exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from coasm.emulator.operands import Context, Step
+from coasm.isa import Parsed
+
+__all__ = ["ROWS", "Builder", "Row", "row"]
+
+Builder = Callable[[Context, Parsed], Step]
+
+
+class Row(NamedTuple):
+    """One instruction: how it is prepared, and what of it is less than exact."""
+
+    build: Builder
+    note: str = ""
+
+
+ROWS: dict[str, Row] = {}
+
+
+def row(names: str, build: Builder, note: str = "") -> None:
+    """Add the rows of the mnemonics in *names*, separated by blanks."""
+    for name in names.split():
+        ROWS[name] = Row(build, note)

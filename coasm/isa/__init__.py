@@ -1,0 +1,38 @@
+"""An instruction as data: its mnemonic, operands, modifiers, the registers it uses."""
+
+from __future__ import annotations
+
+from coasm.isa.access import Access, access
+from coasm.isa.text import (
+    AGPR,
+    EXEC,
+    M0,
+    SCC,
+    VCC,
+    VGPR,
+    Literal,
+    Operand,
+    Parsed,
+    Register,
+    Word,
+    parse,
+    register_name,
+)
+
+__all__ = [
+    "AGPR",
+    "EXEC",
+    "M0",
+    "SCC",
+    "VCC",
+    "VGPR",
+    "Access",
+    "Literal",
+    "Operand",
+    "Parsed",
+    "Register",
+    "Word",
+    "access",
+    "parse",
+    "register_name",
+]

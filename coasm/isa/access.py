@@ -1,0 +1,133 @@
+"""Which registers an instruction reads and writes, implicit ones and read-modify-write included.
+
+A row of :data:`_ROLES` says what the printed operands of the mnemonics that match are: ``d``
+written, ``s`` read, ``x`` both, ``-`` neither; the last letter stands for what follows. The first
+row that matches counts. Source: CDNA3 and CDNA4 ISA guides, the instruction lists of each encoding.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import NamedTuple
+
+from coasm.isa.text import EXEC, M0, SCC, VCC, VGPR, Parsed, Register
+
+__all__ = ["Access", "access"]
+
+
+class Access(NamedTuple):
+    """Register numbers (see :mod:`coasm.isa.text`) that an instruction reads and writes."""
+
+    reads: frozenset[int]
+    writes: frozenset[int]
+
+
+_ROLES = tuple(
+    (re.compile(pattern), roles)
+    for pattern, roles in (
+        (r"s_(add|mul|cmov)k_", "x-"),
+        (r"s_(cmpk?|bitcmp[01])_|s_setpc|s_rfe|s_set_gpr_idx_(on|idx)", "s"),
+        (r"s_bitset[01]|s_cmov_", "xs"),
+        (r"s_setreg_b32", "-s"),
+        (
+            r"s_setreg_imm|s_(c?branch|waitcnt|nop|sleep|barrier|endpgm|sendmsg|set|icache|dcache)",
+            "-",
+        ),
+        (r"s_(load|buffer_load|scratch_load|getreg|movk|getpc|memtime|memrealtime)", "ds"),
+        (r"s_(store|buffer_store|scratch_store)", "s"),
+        (r"s_call", "d-"),
+        (r"v_cmpx?_|v_readfirstlane|v_readlane", "ds"),
+        (r"v_(add|sub|subrev|addc|subb|subbrev)_co_|v_div_scale|v_mad_[ui]64_[ui]32", "dds"),
+        (r"v_(fmac|mac|pk_fmac|dot\dc|writelane|smfmac)", "xs"),
+        (r"v_(swap_b32|permlane\d+_swap)", "xx"),
+        (r"v_cvt_(sr_fp8|sr_bf8|pk_fp8|pk_bf8)|v_cvt_scalef32_(sr_)?pk_(fp8|bf8|fp4)", "xs"),
+        (r"v_nop|v_clrexcp", "-"),
+        (r"ds_(write|nop|gws)", "s"),
+        (r"ds_(read_u8_d16|read_i8_d16|read_u16_d16)", "xs"),
+        (r"ds_(read|swizzle|bpermute|permute|append|consume|wrxchg)|ds_\w+_rtn", "ds"),
+        (r"ds_", "s"),
+        (r"buffer_(store|wbl2|inv|wbinvl1)|(global|flat|scratch)_store", "s"),
+        (r"(buffer|global|flat|scratch)_load\w*_d16", "xs"),
+        (r"buffer_load|(global|flat|scratch)_load", "ds"),
+        (r"(s|v)_", "ds"),
+    )
+)
+_WRITES_SCC = re.compile(
+    r"s_(add|sub|addc|subb|addk|min|max|and|or|xor|andn1|andn2|orn1|orn2|nand|nor|xnor|not|wqm|lshl"
+    r"|lshr|ashr|bfe|absdiff|abs|bcnt[01]|quadmask|cmpk?|bitcmp[01]|lshl\d_add)_|s_\w+_saveexec"
+)
+_READS_SCC = re.compile(r"s_(addc|subb|cselect|cmov|cmovk)_|s_cbranch_scc")
+
+
+@cache
+def _roles(mnemonic: str) -> str:
+    for pattern, roles in _ROLES:
+        if pattern.match(mnemonic):
+            return roles
+    return "s"
+
+
+def access(parsed: Parsed) -> Access:
+    """The registers that *parsed* reads and writes.
+
+    EXEC counts as read by every vector instruction, SCC has the number 253. A load to LDS
+    (``lds``) writes no register; a returning atomic (``sc0``, ``glc``) writes its first operand.
+    """
+    name, modifiers = parsed.mnemonic, parsed.modifiers
+    roles = _roles(name)
+    if "_atomic" in name and not name.startswith("s_"):
+        returns = "sc0" in modifiers or "glc" in modifiers
+        # A buffer atomic gives back into its data operand, the others have one for it.
+        roles = ("xs" if name.startswith("buffer") else "ds") if returns else "s"
+    elif "lds" in modifiers or "_load_lds_" in name:
+        roles = "s"
+    reads: set[int] = set()
+    writes: set[int] = set()
+    for at, operand in enumerate(parsed.operands):
+        if isinstance(operand, Register):
+            role = roles[min(at, len(roles) - 1)]
+            if role in "sx":
+                reads.update(operand.numbers)
+            if role in "dx":
+                writes.update(operand.numbers)
+    _implicit(parsed, reads, writes)
+    return Access(frozenset(reads), frozenset(writes))
+
+
+def _implicit(parsed: Parsed, reads: set[int], writes: set[int]) -> None:
+    name, modifiers = parsed.mnemonic, parsed.modifiers
+    if name.startswith("s_"):
+        if _WRITES_SCC.match(name):
+            writes.add(SCC)
+        if _READS_SCC.match(name):
+            reads.add(SCC)
+        if name.startswith("s_cbranch_vcc"):
+            reads.update((VCC, VCC + 1))
+        if name.startswith("s_cbranch_exec") or "saveexec" in name or "wrexec" in name:
+            reads.update((EXEC, EXEC + 1))
+        if "saveexec" in name or "wrexec" in name:
+            writes.update((EXEC, EXEC + 1))
+        if name.startswith(("s_set_gpr_idx_on", "s_set_gpr_idx_idx")):
+            writes.add(M0)
+        if name.startswith(("s_movrel", "s_sendmsg", "s_set_gpr_idx")):
+            reads.add(M0)
+        return
+    reads.update((EXEC, EXEC + 1))
+    if name.startswith("v_div_fmas"):
+        reads.update((VCC, VCC + 1))
+    if name.startswith("v_cmpx_"):
+        writes.update((EXEC, EXEC + 1))
+    if "lds" in modifiers or "_load_lds_" in name or "gds" in modifiers:
+        reads.add(M0)
+    if parsed.modifiers.get("dst_unused", "") == "UNUSED_PRESERVE" or parsed.encoding.endswith(
+        "dpp"
+    ):
+        # Lanes or bits that are not written keep what they had.
+        reads.update(number for number in writes if number >= VGPR)
+    if parsed.bits("op_sel", 4)[len(parsed.operands) - 1 : len(parsed.operands)] == (1,) and (
+        not name.startswith(("v_pk_", "v_mfma", "v_mad_mix", "v_fma_mix", "v_smfmac"))
+    ):
+        reads.update(
+            number for number in writes if number >= VGPR
+        )  # the high half alone is written

@@ -1,0 +1,228 @@
+"""The text of one instruction → mnemonic, operands, modifiers.
+
+Registers are numbered as the ISA's source operands are: scalar registers 0 to 127 (VCC 106, M0
+124, EXEC 126), SCC 253, VGPRs from 256 on; AGPRs follow at 512. Source: CDNA3 and CDNA4 ISA guides,
+"Scalar operands" and the VOP3 operand tables.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from coasm.errors import UnsupportedError
+
+__all__ = [
+    "AGPR",
+    "EXEC",
+    "M0",
+    "SCC",
+    "VCC",
+    "VGPR",
+    "Literal",
+    "Operand",
+    "Parsed",
+    "Register",
+    "Word",
+    "parse",
+    "register_name",
+]
+
+VCC, M0, EXEC, SCC, VGPR, AGPR = 106, 124, 126, 253, 256, 512
+
+#: Registers with a name of their own: number and how many dwords.
+_NAMED = {
+    "flat_scratch": (102, 2),
+    "flat_scratch_lo": (102, 1),
+    "flat_scratch_hi": (103, 1),
+    "xnack_mask": (104, 2),
+    "xnack_mask_lo": (104, 1),
+    "xnack_mask_hi": (105, 1),
+    "vcc": (VCC, 2),
+    "vcc_lo": (VCC, 1),
+    "vcc_hi": (VCC + 1, 1),
+    "m0": (M0, 1),
+    "exec": (EXEC, 2),
+    "exec_lo": (EXEC, 1),
+    "exec_hi": (EXEC + 1, 1),
+    "src_vccz": (251, 1),
+    "src_execz": (252, 1),
+    "src_scc": (SCC, 1),
+    "scc": (SCC, 1),
+    "vccz": (251, 1),
+    "execz": (252, 1),
+    "src_shared_base": (235, 2),
+    "src_shared_limit": (236, 2),
+    "src_private_base": (237, 2),
+    "src_private_limit": (238, 2),
+}
+_FILES = {"s": 0, "v": VGPR, "a": AGPR, "ttmp": 108}
+_SIZES = {"s": 106, "v": 256, "a": 256, "ttmp": 16}
+_ENCODINGS = re.compile(r"_(e32|e64|dpp|sdwa|e64_dpp)$")
+_REGISTER = re.compile(r"(s|v|a|ttmp)(?:(\d+)|\[(\d+):(\d+)\])")
+_MODIFIER = re.compile(r"\s(?:(\w+):(\[[^\]]*\]|\S+)|(gpr_idx)\(([^)]*)\)|(\w+))(?=\s|$)")
+_ENCODED = re.compile(r"lit(?:64)?\((.*)\)")
+_INTEGER = re.compile(r"-?(?:0x[0-9a-f]+|\d+)", re.I)
+_FLOAT = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?", re.I)
+
+#: Modifiers that are a word alone; any other word behind the operands is an operand's.
+_FLAGS = frozenset(
+    """offen idxen lds glc slc sc0 sc1 nt clamp gds tfe addr64 row_mirror row_half_mirror
+    """.split()  # noqa: SIM905
+)
+
+
+class Register(NamedTuple):
+    """``size`` registers from ``first`` on, with the source modifiers of the text."""
+
+    first: int
+    size: int
+    negate: bool = False
+    absolute: bool = False
+    sext: bool = False
+
+    @property
+    def numbers(self) -> range:
+        return range(self.first, self.first + self.size)
+
+
+class Literal(NamedTuple):
+    """A constant: an integer, or a float that stands for its bits in the operand's own type.
+
+    ``encoded``: a literal dword, by the text, where it could also be an inline constant.
+    """
+
+    value: int | float
+    encoded: bool = False
+
+
+class Word(NamedTuple):
+    """Anything else: ``off``, ``hwreg(...)``, a label, a counter of ``s_waitcnt``."""
+
+    text: str
+
+
+Operand = Register | Literal | Word
+
+
+class Parsed(NamedTuple):
+    """One instruction. ``mnemonic`` is without its encoding suffix, which is ``encoding``."""
+
+    mnemonic: str
+    encoding: str
+    operands: tuple[Operand, ...]
+    modifiers: dict[str, str]
+
+    def bits(self, name: str, count: int, default: int = 0) -> tuple[int, ...]:
+        """A list modifier (``op_sel:[0,1,0]``) as *count* numbers; *default* where it is short."""
+        text = self.modifiers.get(name, "").strip("[]")
+        found = [int(part) for part in text.split(",")] if text else []
+        return tuple((found + [default] * count)[:count])
+
+    def number(self, name: str, default: int = 0) -> int:
+        """A modifier as a number; *default* where the text does not have it."""
+        return int(self.modifiers.get(name, str(default)), 0)
+
+
+def register_name(number: int) -> str:
+    """``v3``, ``a0``, ``s12``, ``vcc_lo`` … of a register's number."""
+    if number >= AGPR:
+        return f"a{number - AGPR}"
+    if number >= VGPR:
+        return f"v{number - VGPR}"
+    for name, (first, count) in _NAMED.items():
+        if first == number and count == 1:
+            return name
+    return f"ttmp{number - 108}" if 108 <= number < 124 else f"s{number}"
+
+
+def parse(text: str) -> Parsed:
+    """The parts of one instruction as LLVM's disassembler prints it.
+
+    Raises:
+        UnsupportedError: an operand that no target of this family has.
+    """
+    name, _, rest = text.strip().partition(" ")
+    encoding = _ENCODINGS.search(name)
+    if encoding:
+        name = name[: encoding.start()]
+    head, *more = _split(rest)
+    parts = [head.strip(), *(part.strip() for part in more)] if rest.strip() else []
+    modifiers: dict[str, str] = {}
+    if parts:
+        parts[-1] = _take_modifiers(name, parts[-1], modifiers)
+        if not parts[-1]:
+            parts.pop()
+    operands = tuple(_operand(part, text) for part in parts)
+    return Parsed(name, encoding[1] if encoding else "", operands, modifiers)
+
+
+def _split(text: str) -> list[str]:
+    """Split at the commas that are not inside brackets."""
+    parts, depth, start = [], 0, 0
+    for at, char in enumerate(text):
+        if char in "[(":
+            depth += 1
+        elif char in "])":
+            depth -= 1
+        elif char == "," and not depth:
+            parts.append(text[start:at])
+            start = at + 1
+    parts.append(text[start:])
+    return parts
+
+
+def _take_modifiers(name: str, last: str, modifiers: dict[str, str]) -> str:
+    """Move the modifiers behind the last operand into *modifiers*; the operand that is left."""
+    if name.startswith(("s_waitcnt", "s_branch", "s_cbranch", "s_sendmsg")):
+        return last
+    padded = f" {last}"
+    first = None
+    for match in _MODIFIER.finditer(padded):
+        key, value, idx, mode, flag = match.groups()
+        if flag and flag not in _FLAGS:
+            continue
+        first = match.start() if first is None else first
+        if key:
+            modifiers[key] = value
+        elif idx:
+            modifiers[idx] = mode
+        else:
+            modifiers[flag] = "1"
+    return last if first is None else padded[:first].strip()
+
+
+def _operand(text: str, whole: str) -> Operand:
+    inner, negate, absolute, sext = text, False, False, False
+    if inner.startswith("sext(") and inner.endswith(")"):
+        inner, sext = inner[5:-1], True
+    if inner.startswith("neg(") and inner.endswith(")"):
+        inner, negate = inner[4:-1], True
+    elif (inner.startswith("-") and inner[1:2].isalpha()) or inner.startswith("-|"):
+        inner, negate = inner[1:], True
+    if inner.startswith("|") and inner.endswith("|") and len(inner) > 2:
+        inner, absolute = inner[1:-1], True
+    elif inner.startswith("abs(") and inner.endswith(")"):
+        inner, absolute = inner[4:-1], True
+    match = _REGISTER.fullmatch(inner)
+    if match:
+        low = int(match[2] or match[3])
+        high = int(match[4] or low)
+        if not low <= high < _SIZES[match[1]]:
+            raise UnsupportedError(f"no register {inner} on this target: {whole}")
+        return Register(_FILES[match[1]] + low, high - low + 1, negate, absolute, sext)
+    if inner in _NAMED:
+        return Register(*_NAMED[inner], negate, absolute, sext)
+    number: int | float | None = None
+    encoded = _ENCODED.fullmatch(inner)
+    if encoded:
+        inner = encoded[1]
+    if _INTEGER.fullmatch(inner):
+        number = int(inner, 0)
+    elif _FLOAT.fullmatch(inner):
+        number = float(inner)
+    if number is None:
+        return Word(text)
+    if absolute:
+        number = abs(number)
+    return Literal(-number if negate else number, bool(encoded))

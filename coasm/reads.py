@@ -1,0 +1,372 @@
+"""Which kernel arguments the code reads, by following the kernarg segment pointer through it.
+
+The pointer starts in the user SGPRs that the descriptor asks for, and so do preloaded arguments. It
+is followed along the control flow through moves, additions of constants, and masks of its upper
+half; every load from it marks the bytes that it takes. Where the code does with it what is not
+followed here (hands it to a function, adds an index, stores it), an argument that nothing else
+reads is unknown, not dead. Sources: LLVM AMDGPU usage, "Initial Kernel Execution State" and
+"Preloaded Kernel Arguments"; the CDNA3 and CDNA4 ISA guides (scalar memory, FLAT).
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+from coasm.asm.decode import Instruction, branch_target
+from coasm.codeobject import CodeObject, Kernel
+from coasm.descriptor import resources
+
+__all__ = ["Reads", "kernarg_reads"]
+
+
+class Reads(NamedTuple):
+    """The bytes of the kernarg segment that the code reads.
+
+    ``bytes`` holds their offsets. ``complete`` is False where the pointer was lost from sight: what
+    is not in ``bytes`` may be read then. ``preloaded`` is how many bytes the dispatch puts into
+    SGPRs; such a byte counts as read where the code uses its SGPR.
+    """
+
+    bytes: frozenset[int]
+    complete: bool
+    preloaded: int = 0
+
+    def of(self, offset: int, size: int) -> bool | None:
+        """Whether the code reads any of *size* bytes at *offset*; None where that is not known."""
+        if not self.bytes.isdisjoint(range(offset, offset + size)):
+            return True
+        return False if self.complete else None
+
+
+# What a register holds, as far as it matters: a half of the pointer plus an offset, a constant, or
+# a preloaded dword of the segment.
+class _Value(NamedTuple):
+    kind: str  # "low", "high", "constant", "argument", "mixed"
+    number: int = 0
+
+
+_HIGH = _Value("high")
+_MIXED = _Value("mixed")  # the pointer on one way here, something else on another
+
+_State = dict[str, _Value]  # register ("s4", "v10") → value; others hold nothing of interest
+
+_REGISTER = re.compile(r"([sva])(?:(\d+)|\[(\d+):(\d+)\])$")
+_SMEM = re.compile(r"s_load_(dword|b32|b64|b96|b128|b256|b512|[iu](?:8|16))(?:x(\d+))?$")
+_SMEM_BYTES = {"b64": 8, "b96": 12, "b128": 16, "b256": 32, "b512": 64}
+_SMEM_BYTES |= {"i8": 1, "u8": 1, "i16": 2, "u16": 2, "b32": 4}
+_VMEM = re.compile(r"(?:global|flat)_load_(\w+)$")
+_VMEM_BYTES = {
+    **{"ubyte": 1, "sbyte": 1, "u8": 1, "i8": 1, "ushort": 2, "sshort": 2, "u16": 2, "i16": 2},
+    **{"dword": 4, "dwordx2": 8, "dwordx3": 12, "dwordx4": 16},
+    **{"b32": 4, "b64": 8, "b96": 12, "b128": 16},
+    **{"short_d16": 2, "short_d16_hi": 2, "ubyte_d16": 1, "ubyte_d16_hi": 1},
+    **{"sbyte_d16": 1, "sbyte_d16_hi": 1},
+}
+_MOVES = frozenset(
+    ("s_mov_b32", "s_movk_i32", "s_mov_b64", "v_mov_b32_e32", "v_mov_b32", "v_readfirstlane_b32")
+)
+_ENDS = re.compile(r"s_endpgm|s_branch$|s_set_?pc|s_rfe")
+_CALLS = re.compile(r"s_swap_?pc|s_call|s_set_?pc|s_rfe|s_cbranch_[gij]")
+# Their first operand is read, not written.
+_FIRST_IS_SOURCE = re.compile(
+    r"s_cmp|s_bitcmp|s_store|s_scratch_store|s_buffer_store|s_atomic|s_dcache|s_setreg|s_set_gpr"
+    r"|s_setprio|s_send|s_trap|s_set_?pc|s_cbranch|s_wait|s_barrier|s_prefetch"
+)
+# Their first operand is read or written: stores, atomics, loads that go to LDS.
+_FIRST_IS_EITHER = re.compile(
+    r"(?:global|flat|scratch|buffer|tbuffer|image|ds)_(?!load(?!_lds)|read)"
+)
+
+
+def kernarg_reads(co: CodeObject, kernel: Kernel, code: Sequence[Instruction]) -> Reads:
+    """Follow the kernarg pointer of *kernel* through *code*, the object's, in address order.
+
+    Raises:
+        FormatError, UnsupportedError: the kernel descriptor cannot be read.
+    """
+    return _Walk(co, kernel, code).run()
+
+
+class _Walk:
+    def __init__(self, co: CodeObject, kernel: Kernel, code: Sequence[Instruction]) -> None:
+        self.code = code
+        self.read: set[int] = set()
+        self.complete = True
+        asked = resources(kernel.descriptor, co.target)
+        self.state: _State = {}
+        self.entry = kernel.entry
+        self.preloaded = 0
+        for user in asked.user_sgprs:
+            if user.name == "kernarg_segment_ptr":
+                self.state[f"s{user.first}"] = _Value("low", 0)
+                self.state[f"s{user.first + 1}"] = _HIGH
+            elif user.name == "kernarg_preload" and user.count:
+                first = _preload_offset(kernel)
+                for index in range(user.count):
+                    self.state[f"s{user.first + index}"] = _Value("argument", first + 4 * index)
+                self.preloaded = 4 * user.count
+                # Before it are 256 bytes that load the same SGPRs on firmware without preload
+                # (LLVM: needsKernArgPreloadProlog).
+                if co.target.processor.version < (10,):
+                    self.entry += 256
+
+    def _at(self, address: int) -> int | None:
+        """Where in the code the instruction at *address* is."""
+        index = bisect_left(self.code, address, key=lambda instruction: instruction.address)
+        found = index < len(self.code) and self.code[index].address == address
+        return index if found else None
+
+    def run(self) -> Reads:
+        start = self._at(self.entry)
+        if start is None:
+            return Reads(frozenset(), False, self.preloaded)
+        states: dict[int, _State] = {start: self.state}
+        pending = [start]
+        while pending:
+            index = pending.pop()
+            for following, state in self._block(index, dict(states[index])):
+                known = states.get(following)
+                merged = state if known is None else _merge(known, state)
+                if merged != known:
+                    states[following] = merged
+                    pending.append(following)
+        return Reads(frozenset(self.read), self.complete, self.preloaded)
+
+    def _block(self, index: int, state: _State) -> list[tuple[int, _State]]:
+        """Run from *index* to the next branch; where control goes, with the state there."""
+        while any(value.kind != "constant" for value in state.values()):
+            if index >= len(self.code):
+                self.complete = False
+                return []
+            instruction = self.code[index]
+            mnemonic = instruction.mnemonic
+            if mnemonic[:2] == "s_" and _CALLS.match(mnemonic):
+                self.complete = False  # what is called may read anything
+                return []
+            target = branch_target(instruction)
+            if target is None:
+                self._step(instruction, mnemonic, state)
+            gone = _ENDS.match(mnemonic)
+            if target is None and gone:
+                return []
+            following = []
+            if not gone:
+                after = index + 1
+                if after < len(self.code) and self.code[after].address != (
+                    instruction.address + instruction.size
+                ):
+                    self.complete = False  # bytes that are no instruction
+                    return []
+                if target is None:
+                    index = after
+                    continue
+                following.append((after, dict(state)))
+            assert target is not None
+            there = self._at(target)
+            if there is None:
+                self.complete = False
+            else:
+                following.append((there, dict(state)))
+            return following
+        return []
+
+    def _step(self, instruction: Instruction, mnemonic: str, state: _State) -> None:
+        operands = _operands(instruction.registers or instruction.operands)
+        if not operands:
+            return
+        for value in _sources(mnemonic, operands, state):
+            if value.kind == "argument":
+                self.read.update(range(value.number, value.number + 4))
+        result = self._follow(mnemonic, operands, state)
+        if result is None:
+            # Something that is not followed: losing a part of the pointer makes the rest unknown.
+            if any(v.kind in ("low", "high", "mixed") for v in _sources(mnemonic, operands, state)):
+                self.complete = False
+            result = {}
+        if "movrel" in mnemonic:
+            self.complete = False  # a register by a number that is not known here
+        if not _FIRST_IS_SOURCE.match(mnemonic):
+            written = list(_registers(operands[0]))
+            if mnemonic.startswith("v_") and len(operands) > 1 and _carry(mnemonic):
+                written += _registers(operands[1])
+            for register in written:
+                state.pop(register, None)
+        state.update(result)
+
+    def _follow(self, mnemonic: str, operands: Sequence[str], state: _State) -> _State | None:
+        """What a followed instruction leaves in its result; None for any other instruction."""
+
+        def value(operand: str) -> _Value | None:
+            number = _constant(operand)
+            if number is not None:
+                return _Value("constant", number)
+            registers = _registers(operand)
+            return state.get(registers[0]) if len(registers) == 1 else None
+
+        match = _SMEM.match(mnemonic)
+        if match:
+            size = _SMEM_BYTES.get(match[1], 4 * int(match[2] or 1))
+            return self._load(state, operands[1], operands[2:], size)
+        match = _VMEM.match(mnemonic)
+        if match and match[1] in _VMEM_BYTES and len(operands) > 1:
+            size = _VMEM_BYTES[match[1]]
+            # global: address, then a scalar base or off; flat: the address alone.
+            address, *more = " ".join(operands[1:3]).split()
+            if match[0].startswith("global") and more and more[0] != "off":
+                return self._load(state, more[0], [address, *more[1:]], size)
+            return self._load(state, address, more, size)
+        written = _registers(operands[0])
+        if mnemonic in _MOVES:
+            if len(operands) != 2:
+                return None
+            sources = _registers(operands[1])
+            if sources and len(sources) == len(written):
+                held = [(to, state.get(by)) for to, by in zip(written, sources, strict=True)]
+                return {
+                    to: what for to, what in held if what is not None and what.kind != "argument"
+                }
+            number = _constant(operands[1])
+            if number is not None and len(written) == 1:
+                return {written[0]: _Value("constant", number)}
+            return None
+        if len(written) != 1 or len(operands) != 3:
+            return None
+        left, right = value(operands[1]), value(operands[2])
+        if left is None or right is None:
+            return None
+        if left.kind == "constant":
+            left, right = right, left
+        if right.kind != "constant":
+            return None
+        if mnemonic in ("s_add_u32", "s_add_i32", "s_sub_u32") and left.kind in ("low", "constant"):
+            if mnemonic == "s_sub_u32":
+                if _constant(operands[1]) is not None:
+                    return None
+                right = _Value("constant", -right.number)
+            return {written[0]: _Value(left.kind, left.number + _signed(right.number))}
+        if (
+            mnemonic in ("s_addc_u32", "s_subb_u32")
+            and left == _HIGH
+            and _signed(right.number) in (0, -1)
+        ):
+            return {written[0]: _HIGH}  # the carry of the lower half
+        if mnemonic == "s_and_b32" and left == _HIGH and right.number & 0xFFFF == 0xFFFF:
+            return {written[0]: _HIGH}  # addresses have 48 bits
+        return None
+
+    def _load(self, state: _State, base: str, offsets: Sequence[str], size: int) -> _State | None:
+        """Mark what a load from *base* plus *offsets* takes; {} if it is one from the segment."""
+        held = [state.get(register) for register in _registers(base)]
+        if not any(v is not None and v.kind in ("low", "high", "mixed") for v in held):
+            return None  # another pointer; a part of ours may still be among the offsets
+        if len(held) != 2 or held[0] is None or held[0].kind != "low" or held[1] != _HIGH:
+            return None
+        offset = held[0].number
+        for text in offsets:
+            for word in text.split():
+                if word.startswith("offset:"):
+                    number = _constant(word[7:])
+                elif _registers(word):
+                    here = state.get(_registers(word)[0])
+                    number = here.number if here is not None and here.kind == "constant" else None
+                elif word[:1].isdigit() or word[:1] == "-":
+                    number = _constant(word)
+                else:
+                    number = 0  # off, glc, sc0, nt, th:…
+                if number is None:
+                    return None
+                offset += number
+        self.read.update(range(offset, offset + size))
+        return {}
+
+
+def _preload_offset(kernel: Kernel) -> int:
+    """Byte of the segment that the first preloaded SGPR holds: bits 7 to 15 of bytes 58 and 59."""
+    return 4 * (int.from_bytes(kernel.descriptor[58:60], "little") >> 7 & 0x1FF)
+
+
+def _merge(one: _State, other: _State) -> _State:
+    result = {}
+    for register in one.keys() | other.keys():
+        first, second = one.get(register), other.get(register)
+        if first == second:
+            assert first is not None
+            result[register] = first
+        elif any(v is not None and v.kind != "constant" for v in (first, second)):
+            # An argument's SGPR that may have been overwritten still counts as the argument.
+            arguments = [v for v in (first, second) if v is not None and v.kind == "argument"]
+            result[register] = (
+                arguments[0] if len(arguments) == 1 and None in (first, second) else _MIXED
+            )
+    return result
+
+
+@cache
+def _operands(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",")) if text else ()
+
+
+@cache
+def _registers(operand: str) -> tuple[str, ...]:
+    """The 32-bit registers of an operand, without modifiers (``-v1``, ``|v1|``)."""
+    word = operand.split()[0].strip("-|") if operand.split() else ""
+    if "(" in word:
+        word = word.partition("(")[2].rstrip(")")
+    match = _REGISTER.match(word)
+    if match is None:
+        return ()
+    if match[2] is not None:
+        return (match[1] + match[2],)
+    return tuple(f"{match[1]}{n}" for n in range(int(match[3]), int(match[4]) + 1))
+
+
+def _sources(mnemonic: str, operands: Sequence[str], state: _State) -> list[_Value]:
+    """The values of interest that an instruction may read."""
+    read = _FIRST_IS_SOURCE.match(mnemonic) or _FIRST_IS_EITHER.match(mnemonic)
+    first = 0 if read or _reads_result(mnemonic) else 1
+    return [
+        state[register]
+        for operand in operands[first:]
+        for register in _registers(operand)
+        if register in state
+    ]
+
+
+def _reads_result(mnemonic: str) -> bool:
+    """Whether the first operand is read as well as written."""
+    return mnemonic.startswith(
+        (
+            "s_addk",
+            "s_mulk",
+            "s_cmpk",
+            "s_cmov",
+            "s_bitset",
+            "v_fmac",
+            "v_mac",
+            "v_swap",
+            "v_writelane",
+        )
+    )
+
+
+def _carry(mnemonic: str) -> bool:
+    """Whether a vector instruction writes its second operand too."""
+    return "_co_" in mnemonic or mnemonic.startswith(
+        ("v_div_scale", "v_mad_u64", "v_mad_i64", "v_swap")
+    )
+
+
+@cache
+def _constant(operand: str) -> int | None:
+    try:
+        return int(operand, 0)
+    except ValueError:
+        return None
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 32) if number >= 1 << 31 else number
