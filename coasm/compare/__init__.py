@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from coasm.codeobject import CodeObject
-from coasm.llvm import Llvm
 from coasm.compare.checks import check_descriptors, check_header, check_metadata
 from coasm.compare.image import compare_data, compare_loaded, compare_symbols
 from coasm.compare.kernels import kernels_of
@@ -19,6 +18,7 @@ from coasm.compare.report import (
     Verdict,
 )
 from coasm.compare.text import check_text
+from coasm.llvm import Llvm
 
 __all__ = [
     "ABSENT",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from coasm.codeobject import CodeObject, Kernel
 from coasm.codeobject.elf import SHN_UNDEF
-from coasm.errors import FormatError
 from coasm.compare.kernels import kernels_of
 from coasm.compare.places import Places, by_layout, place_of
 from coasm.compare.report import ABSENT, Check, Finding, Verdict
+from coasm.errors import FormatError
 
 __all__ = ["check_descriptors", "check_header", "check_metadata"]
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from coasm.asm.decode import Instruction, Item, Raw, branch_target, decode
 from coasm.asm.quirks import has_respellings, respell
 from coasm.codeobject import CodeObject, Section
-from coasm.errors import UnsupportedError
-from coasm.llvm import Llvm, find_llvm
-from coasm.target import Processor
 from coasm.compare.align import Alignment, align
 from coasm.compare.places import CodePair, Places, by_layout, place_of
 from coasm.compare.report import DontCare, Finding, Hunk, Line, Row
 from coasm.compare.text import moves
+from coasm.errors import UnsupportedError
+from coasm.llvm import Llvm, find_llvm
+from coasm.target import Processor
 
 __all__ = ["Comparison", "compare"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import struct
 
 from coasm.codeobject import CodeObject
-from coasm.llvm import Llvm
-from coasm.target import Processor
 from coasm.compare.image import data_sections
 from coasm.compare.places import CodePair, Places, by_layout, named
 from coasm.compare.report import ABSENT, Check, Finding, Verdict
+from coasm.llvm import Llvm
+from coasm.target import Processor
 
 __all__ = ["check_text", "moves"]
 

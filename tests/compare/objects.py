@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from coasm.codeobject import CodeObject, load
-from coasm.llvm.find import Llvm
 from coasm.compare import Report
+from coasm.llvm.find import Llvm
 
 KERNEL_METADATA = """\
   - .name: {name}

@@ -11,10 +11,10 @@ import msgpack
 import pytest
 
 from coasm.codeobject import CodeObject, load
+from coasm.compare import ABSENT, Finding, verify
 from coasm.descriptor import fields_of
 from coasm.errors import CoasmError, FormatError
 from coasm.llvm.find import Llvm
-from coasm.compare import ABSENT, Finding, verify
 from tests.compare.objects import (
     KERNEL_METADATA,
     build,

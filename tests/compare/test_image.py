@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from coasm.codeobject import CodeObject, load
 from coasm.codeobject.elf import PT_LOAD, SHT_NOTE, SHT_PROGBITS
+from coasm.compare import ABSENT, verify
 from coasm.errors import CoasmError
 from coasm.llvm.find import Llvm
-from coasm.compare import ABSENT, verify
 from tests.compare.objects import build, different, flipped, offset_of, patched, source
 
 # Offsets in the ELF header and in a program header: System V ABI.

@@ -11,8 +11,8 @@ import pytest
 
 from coasm.asm.exact import exact_listing
 from coasm.codeobject import CodeObject, load
-from coasm.llvm.find import Llvm
 from coasm.compare import Check, DontCare, verify
+from coasm.llvm.find import Llvm
 from tests.compare.objects import (
     KERNEL_METADATA,
     build,
