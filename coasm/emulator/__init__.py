@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["EmulationError", "Memory", "Options", "Outcome", "Trace", "launch"]
 
 #: Wave-instructions after which a launch is given up, unless the options say otherwise.
-MAX_INSTRUCTIONS = 20_000_000_000
+MAX_INSTRUCTIONS = 1_000_000_000
 
 
 class Trace(NamedTuple):

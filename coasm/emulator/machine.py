@@ -229,7 +229,7 @@ class Machine:
         context.access = used
         mask = _bits((used.reads | used.writes) - {SCC})
         if parsed.mnemonic == "s_waitcnt":
-            return _Item(address, _nothing, 0, "", None, waits_of(parsed, instruction.data))
+            return _Item(address, _nothing, 0, "", None, waits_of(instruction.data))
         row = ROWS.get(parsed.mnemonic)
         step: Step
         if row is None:
@@ -239,7 +239,7 @@ class Machine:
                 step = row.build(context, parsed)
             except Fault as fault:
                 step = _raiser(str(fault))
-            except (IndexError, ValueError, AssertionError, TypeError):
+            except (IndexError, KeyError, ValueError, AssertionError, TypeError):
                 step = _raiser("this form of the instruction is not emulated")
             if row.note:
                 notes[row.note] = None

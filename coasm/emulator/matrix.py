@@ -10,7 +10,6 @@ Programming on AMD CDNA3 and CDNA4*.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
@@ -100,9 +99,6 @@ def _raw(s: Group, rows: tuple[int, ...]) -> Array:
     for at, index in enumerate(rows):
         out[..., at] = s.u[index]
     return out
-
-
-_SCALE = re.compile(r"v_mfma_(scale_)?f32_(16x16x128|32x32x64)_f8f6f4")
 
 
 class _Side(NamedTuple):

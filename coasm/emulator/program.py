@@ -8,11 +8,13 @@ such state (:class:`Plan`) and costs nothing afterwards.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from coasm.emulator.errors import EmulationError
+from coasm.errors import UnsupportedError
 from coasm.isa import Access, Parsed, access, parse, register_name
 
 if TYPE_CHECKING:
@@ -67,10 +69,7 @@ class Waits(NamedTuple):
     lgkm: int | None
 
 
-_COUNTER = re.compile(r"(vmcnt|expcnt|lgkmcnt)(_sat)?\((\d+|0x[0-9a-f]+)\)")
-
-
-def waits_of(parsed: Parsed, data: bytes) -> Waits:
+def waits_of(data: bytes) -> Waits:
     """The counts of an ``s_waitcnt``, from its encoding: vmcnt 6 bits, lgkmcnt 4.
 
     Source: CDNA3 ISA guide, S_WAITCNT.
@@ -117,15 +116,21 @@ class Program:
             if target is not None:
                 self.targets[address] = target
                 self.leaders.add(target)
-        #: For each register, the keys of decoded matrix operands that depend on it.
+        #: The registers that a decoded matrix operand depends on.
         self.matrix_registers = self._matrix_registers()
 
     def parsed(self, address: int) -> tuple[Parsed, Access]:
         """The parts of the instruction at *address* and the registers it reads and writes."""
         found = self._parsed.get(address)
         if found is None:
-            parsed = parse(self.instructions[address].text)
-            found = self._parsed[address] = parsed, access(parsed)
+            text = self.instructions[address].text
+            try:
+                parsed = parse(text)
+                found = self._parsed[address] = parsed, access(parsed)
+            except (ValueError, IndexError):
+                raise UnsupportedError(
+                    f"the text of this instruction is not understood: {text}"
+                ) from None
         return found
 
     def describe(self, address: int) -> str:
@@ -145,8 +150,9 @@ class Program:
         found: set[int] = set()
         for address, instruction in self.instructions.items():
             if instruction.text.startswith("v_mfma"):
-                for numbers in source_keys(self.parsed(address)[0]):
-                    found.update(numbers)
+                with contextlib.suppress(UnsupportedError):  # an error where it is executed
+                    for numbers in source_keys(self.parsed(address)[0]):
+                        found.update(numbers)
         return frozenset(found)
 
 

@@ -91,6 +91,10 @@ def run(
             )
             machine.start([group], count, waves, first * waves)
             machine.run()
+    except (MemoryError, ValueError):
+        raise EmulationError(
+            f"{kernel.name}: no room for the registers, LDS and scratch of {chunk} workgroups"
+        ) from None
     except Stopped as stopped:
         from coasm.emulator.trace import dump_text
 

@@ -92,10 +92,11 @@ def assemble(
 
 
 @cache
-def opencl(llvm: Llvm, target: str, level: str) -> CodeObject:
+def opencl(llvm: Llvm, target: str, level: str, *more: str) -> CodeObject:
     """The kernels of ``kernels.cl``."""
     source = (HERE / "kernels.cl").read_text(encoding="utf-8")
     options = ("-x", "cl", "-cl-std=CL2.0", f"-O{level}", "-Xclang", "-finclude-default-header")
+    options += more
     return compile_source(llvm, source, target, *options)
 
 

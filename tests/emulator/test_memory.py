@@ -263,3 +263,20 @@ def test_an_indexed_register(llvm: Llvm) -> None:
     v_lshl_or_b32 v3, v4, 8, v3
     global_store_dword v1, v3, s[4:5]"""
     assert (go(llvm, body, np.zeros(1, np.uint32)) == 0x103).all()
+
+
+def test_lds_compare_and_swap_takes_the_comparison_first(llvm: Llvm) -> None:
+    body = """
+    v_mov_b32 v2, 0
+    v_mov_b32 v3, 5
+    v_add_u32 v4, 10, v0
+    ds_write_b32 v2, v3
+    s_waitcnt lgkmcnt(0)
+    ds_cmpst_rtn_b32 v5, v2, v3, v4
+    s_waitcnt lgkmcnt(0)
+    ds_read_b32 v6, v2
+    s_waitcnt lgkmcnt(0)
+    v_lshl_or_b32 v5, v6, 8, v5
+    global_store_dword v1, v5, s[4:5]"""
+    out = go(llvm, body, np.zeros(1, np.uint32), lds=64)
+    assert out.tolist() == [10 << 8 | 5] + [10 << 8 | 10] * 63

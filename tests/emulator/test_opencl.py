@@ -59,6 +59,16 @@ def test_reduce_over_barriers(go) -> None:  # type: ignore[no-untyped-def]
     assert out.tolist() == values.reshape(3, 256).sum(axis=1).tolist()
 
 
+def test_the_grid_in_chunks_gives_the_same(go, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    from coasm.emulator import run as room
+
+    values = np.arange(5 * 256, dtype=np.int32) * 3 - 7
+    out = np.zeros(5, np.int32)
+    monkeypatch.setattr(room, "CHUNK_BYTES", 1)  # one workgroup at a time
+    go("reduce", out, values, grid=(5, 1, 1), workgroup=256)
+    assert out.tolist() == values.reshape(5, 256).sum(axis=1).tolist()
+
+
 def test_collatz_diverges(go) -> None:  # type: ignore[no-untyped-def]
     out = np.zeros(N, np.uint32)
     go("collatz", out)
@@ -195,3 +205,17 @@ def test_bits(go) -> None:  # type: ignore[no-untyped-def]
         turn = i & 31
         rotated = (v << turn | v >> (32 - turn)) & 0xFFFFFFFF
         assert got == r ^ int(f"{v:032b}"[::-1], 2) ^ rotated
+
+
+def test_division_with_denormals_flushed(llvm: Llvm) -> None:
+    co = opencl(llvm, "gfx950", "3", "-cl-denorms-are-zero")
+    a = np.array([1e-30, 3.0, -2.5e30, 7.0] * 16, np.float32)
+    b = np.array([3e7, -7.0, 1e9, 0.0] * 16, np.float32)
+    y = np.zeros(64, np.float32)
+    run(llvm, co, "quotient", [y, a, b])
+    exact = a.astype(np.float64) / b
+    assert np.isinf(y[3::4]).all()
+    some = np.isfinite(exact)
+    assert (
+        np.abs(y - exact)[some] <= np.spacing(np.abs(exact[some]).astype(np.float32)) * 2.5
+    ).all()

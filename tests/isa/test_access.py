@@ -29,7 +29,7 @@ CASES = [
     ("v_readfirstlane_b32 s4, v3", v(3) | E, {4}),
     ("v_writelane_b32 v3, s4, s5", v(3) | {4, 5} | E, v(3)),
     (
-        "v_mfma_scale_f32_16x16x128_f8f6f4 a[0:3], v[8:11], v[12:15], a[4:7], v20, v21 cbsz:4 blgp:4",
+        "v_mfma_scale_f32_16x16x128_f8f6f4 a[0:3], v[8:11], v[12:15], a[4:7], v20, v21 cbsz:4",
         a(4, 5, 6, 7) | v(8, 9, 10, 11, 12, 13, 14, 15, 20, 21) | E,
         a(0, 1, 2, 3),
     ),

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coasm.errors import UnsupportedError
 from coasm.isa import AGPR, EXEC, M0, VCC, VGPR, Literal, Register, Word, parse
@@ -82,3 +86,9 @@ def test_flags_and_offsets_of_memory_instructions() -> None:
 def test_registers_that_do_not_exist(text: str) -> None:
     with pytest.raises(UnsupportedError):
         parse(text)
+
+
+@given(st.text("abcsvx_0123456789[]:,.()|- ", max_size=40))
+def test_any_text_is_parsed_or_refused(text: str) -> None:
+    with contextlib.suppress(UnsupportedError):
+        assert isinstance(parse(text).operands, tuple)
