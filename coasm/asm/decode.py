@@ -28,6 +28,7 @@ from coasm.target import TargetID
 
 __all__ = [
     "BRANCH",
+    "DATA",
     "TRUE16",
     "Disassembly",
     "Instruction",
@@ -80,6 +81,9 @@ class Raw(NamedTuple):
 
 Item = Instruction | Raw
 
+#: The reason of bytes that a symbol declares to be data.
+DATA = "data"
+
 # A line of the disassembler: text, then "// address: words", then remarks.
 _LINE = re.compile(
     r"^\t([^\n]*?)\s*// ([0-9A-F]{12,16}): ((?:[0-9A-F]{8} ?)+|(?:[0-9A-F]{2} ?)+)(?=$|[ <;])",
@@ -97,6 +101,8 @@ BRANCH = re.compile(
     r"|cbranch_i_fork)$"
 )
 
+_BRANCH_STARTS = frozenset(("s_br", "s_cb", "s_ca", "s_su"))
+
 #: Rounds of decoding again, and runs of the disassembler, before what is left becomes data.
 _ROUNDS = 12
 _PROBES = 150
@@ -110,7 +116,7 @@ _S_NOP = (0xBF800000).to_bytes(4, "little")
 def branch_target(instruction: Instruction) -> int | None:
     """The address a direct branch or call goes to; None for any other instruction."""
     text = instruction.text
-    if not text.startswith("s_") or not BRANCH.match(text.split(None, 1)[0]):
+    if text[:4] not in _BRANCH_STARTS or not BRANCH.match(text.split(None, 1)[0]):
         return None
     simm = int.from_bytes(instruction.data[:2], "little", signed=True)
     return instruction.address + 4 + 4 * simm
@@ -312,10 +318,15 @@ class _Careful:
                 good = _after(boundaries, found, size)
 
     def _is_own(self, data: bytes | bytearray, low: int, length: int) -> bool:
-        """Whether what was decoded are the section's bytes, or one patched encoding of it."""
+        """Whether what was decoded are the section's bytes, but for whole patched encodings."""
         if data[low : low + length] == self.section.data[low : low + length]:
             return True
-        return self.widths.get(self.section.addr + low) == length
+        expected = bytearray(self.section.data[low : low + length])
+        for at in range(0, length, 4):
+            width = self.widths.get(self.section.addr + low + at, 0)
+            if width and at + width <= length:
+                expected[at : at + width] = self.patched[low + at : low + at + width]
+        return data[low : low + length] == expected
 
     def _probe(self, data: bytes, boundaries: list[int]) -> list[tuple[int, int, str]] | None:
         """Disassemble *data*; None where the disassembler failed."""
@@ -368,7 +379,7 @@ class _Careful:
         at = start
         while at < end:
             if at in data_runs:
-                items.append(self._raw(at, data_runs[at], "data"))
+                items.append(self._raw(at, data_runs[at], DATA))
                 at = data_runs[at]
                 continue
             following = bisect.bisect_right(boundaries, at)
@@ -423,7 +434,7 @@ class _Careful:
         runs = [
             (i.address, i.address + len(i.data))
             for i in items
-            if isinstance(i, Raw) and i.reason != "data"
+            if isinstance(i, Raw) and i.reason != DATA
         ]
         if not runs:
             return False

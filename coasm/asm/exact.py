@@ -15,9 +15,11 @@ from typing import NamedTuple
 from coasm.asm.build import Built, Declared, assemble_listing, feature_list
 from coasm.asm.decode import (
     BRANCH,
+    DATA,
     TRUE16,
     Instruction,
     Item,
+    Raw,
     branch_target,
     decode,
     features,
@@ -45,7 +47,7 @@ class Exact(NamedTuple):
     """A checked listing: its text, the object it assembles to, and what it holds.
 
     ``object`` is the relocatable object that the check assembled from ``text``. ``raw`` and
-    ``pinned`` count instructions.
+    ``pinned`` count instructions, ``undecoded`` those of the raw ones that LLVM cannot read.
     """
 
     text: str
@@ -54,6 +56,7 @@ class Exact(NamedTuple):
     raw: int
     pinned: int
     warnings: tuple[str, ...]
+    undecoded: int = 0
 
 
 def exact_listing(
@@ -68,21 +71,37 @@ def exact_listing(
         UnsupportedError: something in the object that no listing can say.
         CoasmError: something that the assembler refuses, or makes other bytes of.
     """
-    found = _exact(co, llvm, dump, output, ())
-    if found.raw and has_true16(co.target):
+    if not has_true16(co.target):
+        found = _exact(co, llvm, dump, output, ())
+        assert found is not None
+        return found
+    # The way that LLVM prefers where it says everything, else the one that leaves less unsaid.
+    found = _exact(co, llvm, dump, output, (), whole=True)
+    if found is None:
         other = _exact(co, llvm, None, output, (TRUE16,))
-        if other.raw < found.raw:
+        assert other is not None
+        found = _exact(co, llvm, dump, output, ()) if other.undecoded else None
+        if found is None or other.raw <= found.raw:
             return other
     return found
 
 
 def _exact(
-    co: CodeObject, llvm: Llvm, dump: Dump | None, output: str, extra: tuple[str, ...]
-) -> Exact:
+    co: CodeObject,
+    llvm: Llvm,
+    dump: Dump | None,
+    output: str,
+    extra: tuple[str, ...],
+    *,
+    whole: bool = False,
+) -> Exact | None:
+    """The listing in one way of printing; with *whole* None where it leaves something unsaid."""
     from coasm.descriptor import directives as to_directives
     from coasm.notes import to_yaml
 
     code = decode(co, llvm, dump, extra)
+    if whole and any(_unsaid(item) for items in code.values() for item in items):
+        return None
     known = Knowledge()
     _predict(co, code, known)
     version = max(co.code_object_version, 4)
@@ -119,8 +138,12 @@ def _exact(
         )
         if built.object is None or built.plain is None:
             _learn_refusals(co, listing, built, known, references)
+            if whole and known.raw:
+                return None
             continue
-        if not _learn_differences(co, listing, built, known, what, llvm, references):
+        if _learn_differences(co, listing, built, known, what, llvm, references):
+            continue
+        if not _drop_idle_pins(listing, built, known):
             return Exact(
                 listing.text,
                 built.object,
@@ -128,8 +151,40 @@ def _exact(
                 listing.raw_count,
                 len(known.pins),
                 warnings,
+                sum(
+                    isinstance(item, Raw) and item.reason != DATA
+                    for items in code.values()
+                    for item in items
+                ),
             )
     raise UnsupportedError(f"{co.name}: no listing was found that assembles to the same bytes")
+
+
+def _drop_idle_pins(listing: Listing, built: Built, known: Knowledge) -> bool:
+    """Whether pins were guessed for what LLVM writes as it was; they are taken back."""
+    idle = {pin.line for pin in built.lost}
+    for line, _, item in listing.rows if idle else ():
+        if line in idle:
+            known.pins.pop(item.address, None)
+    return bool(idle)
+
+
+def _unsaid(item: Item) -> bool:
+    """Whether an item is data, or an instruction whose text leaves out a half of a register."""
+    if isinstance(item, Raw):
+        return item.reason != DATA
+    if not item.text.startswith("v_") or "16" not in item.mnemonic or "op_sel" in item.text:
+        return False
+    word = int.from_bytes(item.data[:4], "little")
+    if word >> 26 == _VOP3:
+        return word & _OP_SEL != 0 and len(item.data) >= 8
+    return _UPPER_HALF.search(item.text) is not None
+
+
+#: GFX10 and later: the top bits of a VOP3 encoding, and its four op_sel bits.
+_VOP3, _OP_SEL = 0x35, 0x7800
+#: v128 to v255: the upper half of a register in the shorter encodings of 16-bit instructions.
+_UPPER_HALF = re.compile(r"\bv(?:12[89]|1[3-9]\d|2\d\d)\b")
 
 
 def _digest(data: bytes) -> str:
@@ -355,26 +410,16 @@ def _learn_encodings(
 ) -> None:
     """Find what LLVM made of each instruction in the *changed* sections, and pin it."""
     assert built.plain is not None
-    indices = {s.index for s in changed}
-    rows = [r for r in listing.rows if r[1] in indices]
-    marked = assemble_listing(
-        listing.text,
-        what.target,
-        what.code_object_version,
-        llvm,
-        features=feature_list(what),
-        mark_lines=[line for line, _, _ in rows],
-    )
-    if marked.plain is None or marked.positions is None:
-        raise CoasmError(f"{co.name}: the assembler refused the marked listing")
-    elf = Elf(marked.plain, "the assembled object")
-    resolved = _resolved(co, elf, references)
     bases = {s.index: s.addr for s in changed}
+    rows = [r for r in listing.rows if r[1] in bases]
+    plain, positions = _positions(co, listing, built, changed, known, what, llvm)
+    elf = Elf(plain, "the assembled object")
+    resolved = _resolved(co, elf, references)
     facts: dict[int, tuple[Instruction, bytes]] = {}
     for position, (line, index, item) in enumerate(rows):
-        section, at = marked.positions[line]
+        section, at = positions[line]
         # The instruction ends where the next line's begins; between them may only be data.
-        size = _encoded_size(elf, section, at, rows, position, marked.positions, item, index)
+        size = _encoded_size(elf, section, at, rows, position, positions, item, index)
         reference = references.code.get(item.address)
         if reference is not None and reference.anchor not in known.numeric:
             # Its literal is the linker's; it can be judged where nothing before it has moved.
@@ -404,6 +449,45 @@ def _learn_encodings(
         else:
             known.pins.pop(address, None)
             known.raw[address] = "LLVM assembles its text to another instruction"
+
+
+def _positions(
+    co: CodeObject,
+    listing: Listing,
+    built: Built,
+    changed: list[Section],
+    known: Knowledge,
+    what: Declared,
+    llvm: Llvm,
+) -> tuple[bytes, dict[int, tuple[int, int]]]:
+    """The assembled object, and line → (section index, offset) of each instruction in it.
+
+    Where no section has another length, each instruction is taken to be where it was: if that is
+    wrong, the next round differs again, and a label at every instruction tells for certain.
+    """
+    assert built.plain is not None
+    if not known.measured:
+        known.measured = True
+        made = {s.name: s for s in Elf(built.plain, "the assembled object").sections}
+        if all(made[s.name].size == s.size for s in changed):
+            places = {s.index: (made[s.name].index, s.addr) for s in changed}
+            return built.plain, {
+                line: (places[index][0], item.address - places[index][1])
+                for line, index, item in listing.rows
+                if index in places
+            }
+    indices = {s.index for s in changed}
+    marked = assemble_listing(
+        listing.text,
+        what.target,
+        what.code_object_version,
+        llvm,
+        features=feature_list(what),
+        mark_lines=[line for line, index, _ in listing.rows if index in indices],
+    )
+    if marked.plain is None or marked.positions is None:
+        raise CoasmError(f"{co.name}: the assembler refused the marked listing")
+    return marked.plain, marked.positions
 
 
 def _learn_places(

@@ -64,6 +64,7 @@ class Knowledge:
     stand_ins: set[int] = field(default_factory=set)  # symbol indices
     data_descriptors: dict[str, str] = field(default_factory=dict)  # descriptor symbol → reason
     data_note: bool = False
+    measured: bool = False  # whether encodings were read off by their old places already
 
 
 class Listing(NamedTuple):

@@ -86,15 +86,15 @@ def marked_positions(elf: Elf) -> dict[int, tuple[int, int]]:
     table = next((s for s in elf.sections if s.name == _SECTION), None)
     if table is None:
         return {}
-    symbols = elf.symbols
+    values = [(symbol.shndx, symbol.value) for symbol in elf.symbols]
+    lines = struct.iter_unpack("<QQ", table.data)  # a relocated address, and the line
     found = {}
     for section in elf.sections:
         if section.type != SHT_RELA or section.info != table.index:
             continue
-        for relocation in elf.relocations:
-            if relocation.section != section.index:
-                continue
-            symbol = symbols[relocation.symbol]
-            (line,) = struct.unpack_from("<Q", table.data, relocation.offset + 8)
-            found[line] = (symbol.shndx, symbol.value + relocation.addend)
+        # One relocation for each entry, in their order: see mark.
+        rows = struct.iter_unpack("<QQq", section.data)
+        for (_, line), (_, info, addend) in zip(lines, rows, strict=True):
+            shndx, value = values[info >> 32]
+            found[line] = (shndx, value + addend)
     return found

@@ -105,7 +105,28 @@ def dont_care_rows(processor: Processor) -> tuple[DontCare, ...]:
     return tuple(row for row in DONT_CARE if row.targets(processor))
 
 
-#: Mnemonic → (bits LLVM clears, bits LLVM sets), over the whole encoding.
+# VOP3 instructions with two sources: those whose absent third one compilers have set to 128 (inline
+# constant 0), while LLVM 22 leaves it 0. A guess of the kind that is checked, so a broad one.
+_TWO_SOURCES = re.compile(
+    r"(?!\w+_(?:e32|dpp|dpp8|sdwa)$)v_(?:\w+_e64|(?:add|sub|subrev)_co_u32|mul_(?:lo|hi)_[iu](?:16|32)|ldexp_f(?:32|64)"
+    r"|(?:lshlrev|lshrrev|ashrrev)_[biu](?:16|64)|(?:max|min)_(?:num_)?[fiu](?:16|64)"
+    r"|(?:add|mul)_f64|(?:and|or|xor)_b16|(?:add|sub)_nc_[iu]16|mbcnt_(?:lo|hi)_u32_b32"
+    r"|readlane_b32|pack_b32_f16|cvt_pk\w+|frexp_\w+|s_\w+|pk_(?:add|mul)\w+)$"
+)
+_SRC2_IS_128 = 0x02000000_00000000
+# The same of the second source.
+_ONE_SOURCE = re.compile(
+    r"(?!\w+_(?:e32|dpp|dpp8|sdwa)$)v_(?:cvt_(?!pk)|frexp_|s_(?:exp|log|rcp|rsq|sqrt)_|mov_|not_|bfrev_|cls_|clz_|ctz_|rcp_|rsq_"
+    r"|sqrt_|exp_|log_|sin_|cos_|floor_|ceil_|trunc_|rndne_|fract_)\w+$"
+)
+_SRC1_IS_128 = 0x00010000_00000000
+
+
+def _gfx10(processor: Processor) -> bool:
+    return processor.version[0] >= 10
+
+
+#: Mnemonic → (bits LLVM clears, bits LLVM sets), over the whole encoding; rows add up.
 DROPPED: tuple[tuple[Callable[[Processor], bool], re.Pattern[str], int, int], ...] = (
     # op_sel and op_sel_hi of the accumulator, src2.
     (_gfx950, re.compile(r"v_mfma_scale_f32_"), 0x6000, 0),
@@ -113,15 +134,20 @@ DROPPED: tuple[tuple[Callable[[Processor], bool], re.Pattern[str], int, int], ..
     (_gfx125, re.compile(r"v_pk_(?:mul|add)_f32$"), 0x04000000_00000000, 0x4000),
     (_gfx125, re.compile(r"v_cvt_pk_bf16_f32$"), 0x04000000_00000000, 0),
     (_gfx125, re.compile(r"v_nop$"), 0x1FF, 0),
+    (_gfx10, re.compile(r"v_mov_b16_e32$"), 0xFFFF0000_00000000, 0),
+    (_gfx10, _TWO_SOURCES, _SRC2_IS_128, 0),
+    (_gfx10, _ONE_SOURCE, _SRC2_IS_128 | _SRC1_IS_128, 0),
 )
 
 
 def dropped(processor: Processor, mnemonic: str) -> tuple[int, int]:
     """(bits to clear, bits to set) that lead from AMD's encoding to LLVM's, as far as known."""
+    cleared = added = 0
     for targets, pattern, clear, bits in DROPPED:
         if targets(processor) and pattern.match(mnemonic):
-            return clear, bits
-    return 0, 0
+            cleared |= clear
+            added |= bits
+    return cleared, added
 
 
 _PACKED = re.compile(r"(v_pk_(?:fma|mul|add)_f32) ([^ ,]+(?:, [^ ,]+)+)((?: \S+:\S+)*)$")

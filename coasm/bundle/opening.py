@@ -13,6 +13,8 @@ __all__ = ["is_code_object", "open_code_object"]
 def is_code_object(path: str) -> bool:
     """Whether a file starts as an AMDGPU ELF file does."""
     try:
+        if not os.path.isfile(path):  # opening a pipe would wait for its other end
+            return False
         with open(path, "rb") as file:
             head = file.read(20)
     except OSError:

@@ -183,7 +183,9 @@ def test_use_beyond_what_is_declared_is_warned_of(llvm: Llvm) -> None:
     for instruction, name in (("v_mov_b32 v16, 0", "v16"), ("s_mov_b32 s60, 0", "s60")):
         (warning,) = assemble(text.replace("\ts_nop 1", f"\t{instruction}"), llvm).warnings
         assert name in warning and warning.startswith("k: ")
-    edited = text.replace(".amdhsa_group_segment_fixed_size 0", ".amdhsa_group_segment_fixed_size 64")
+    edited = text.replace(
+        ".amdhsa_group_segment_fixed_size 0", ".amdhsa_group_segment_fixed_size 64"
+    )
     (warning,) = assemble(edited, llvm).warnings
     assert "64 LDS bytes" in warning and ".group_segment_fixed_size is 0" in warning
 
@@ -220,8 +222,9 @@ def test_like_unedited_and_edited(
     assert [s for s, _ in kept] == [s for s, _ in _sections(original.data)]
     for section in (".comment", ".sp3.notes", ".AMDGPU.gpr_maximums"):
         assert fresh.get(section) == dict(_sections(original.data)).get(section)
-    one, other = (ELFFile(io.BytesIO(d)).get_section_by_name(".symtab") for d in (
-        original.data, edited.data))
+    one, other = (
+        ELFFile(io.BytesIO(d)).get_section_by_name(".symtab") for d in (original.data, edited.data)
+    )
     assert (one is None) == (other is None)
     if one is not None:
         assert [s.name for s in one.iter_symbols()] == [s.name for s in other.iter_symbols()]

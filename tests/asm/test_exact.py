@@ -298,3 +298,13 @@ def test_a_descriptor_that_leads_elsewhere(llvm: Llvm) -> None:
     text = exact_listing(changed, llvm).text
     assert ".amdhsa_kernel" not in text and "kernel descriptor as data" in text
     _check("stale entry", changed, llvm)
+
+
+def test_metadata_that_no_yaml_says(llvm: Llvm) -> None:
+    """LLVM writes the keys of a map in order, so another order can only be data."""
+    co = built(llvm, "s_endpgm")
+    at = co.data.index(b".sgpr_count")
+    changed = load(co.data[:at] + b".zgpr_count" + co.data[at + 11 :], name="order.co")
+    text = exact_listing(changed, llvm).text
+    assert "metadata as data" in text and ".amdgpu_metadata" not in text
+    _check("order", changed, llvm)

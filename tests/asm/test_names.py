@@ -30,17 +30,17 @@ _HOSTILE = [
     b'a\n.incbin "/etc/passwd"\n#',
     b'"\n.incbin "/etc/passwd"\n"',
     b"x\n\ts_endpgm\n.set y, 1\n",
-    b"x\r\n.include \"/etc/passwd\"",
+    b'x\r\n.include "/etc/passwd"',
     b"\x1b[31m\x1b]0;owned\x07",
     b"\xc2\x9b31m",
     b"\xff\xfe\x80 no UTF-8",
     b"\xe2\x80\xae right to left",
     b'";s_endpgm;"',
-    b"\\n\\\"\\",
+    b'\\n\\"\\',
     b"trailing\\",
     b"// pin 00000000 over 00000000",
     b"*/ s_nop 0 /*",
-    b"// coasm: symbol k \"other\"",
+    b'// coasm: symbol k "other"',
     b"v[0:1]",
     b"v255",
     b"s_endpgm",
@@ -102,7 +102,7 @@ def test_hostile_names_come_back(name: bytes, llvm: Llvm) -> None:
     assert (found.status, found.file_identical) == ("ok", True), found
 
 
-@pytest.mark.parametrize("name", [b"a\n.incbin \"/etc/passwd\"", b"v0", b"s_endpgm", b".L", b"x"])
+@pytest.mark.parametrize("name", [b'a\n.incbin "/etc/passwd"', b"v0", b"s_endpgm", b".L", b"x"])
 def test_local_names_of_their_own(name: bytes, llvm: Llvm) -> None:
     """Exactly that name, also twice in one object, and as the label of a branch."""
     co = built(llvm, "aaa:\ns_nop 0\nbbb:\ns_cbranch_scc0 bbb\ns_branch aaa\ns_endpgm")
@@ -157,8 +157,10 @@ def _relabelled(co: CodeObject, names: dict[bytes, bytes]) -> CodeObject:
 @pytest.mark.parametrize("name", [b"a@b", b"a@@b", b"@"])
 def test_global_names_that_no_linker_takes(name: bytes, llvm: Llvm) -> None:
     """What follows an @ is a version to the linker."""
-    co = built(llvm, "s_nop 0\n.globl xyz@\nxyz:\ns_endpgm".replace("xyz@", "xyzw").replace(
-        "xyz:", "xyzw:"))
+    co = built(
+        llvm,
+        "s_nop 0\n.globl xyz@\nxyz:\ns_endpgm".replace("xyz@", "xyzw").replace("xyz:", "xyzw:"),
+    )
     name = name.ljust(4, b"@")
     changed = load(co.data.replace(b"xyzw", name), name="at.co")
     with pytest.raises(UnsupportedError, match=r"^at\.co: symbol .* cannot be linked$"):

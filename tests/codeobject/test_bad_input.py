@@ -1,4 +1,4 @@
-"""What is no code object, or one that is not handled: an error that names the file and the place."""
+"""What is no code object, or is not handled: an error that names the file and the place."""
 
 from __future__ import annotations
 
