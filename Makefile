@@ -36,6 +36,7 @@ test: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.emulator
 
 format: setup
 	$(BIN)/ruff check --fix

@@ -79,6 +79,12 @@ def _run(arguments: Sequence[str]) -> int:
         from coasm.llvm import prefetch
 
         prefetch.start(arguments[1:])
+        from coasm.cli.write_listing import simple, write_listing
+
+        parameters = simple(arguments[1:])
+        if parameters is not None:
+            write_listing(**parameters)
+            return 0
 
     from coasm.cli.app import run
 

@@ -12,18 +12,18 @@ is unknown too; and what crashes the disassembler is data.
 from __future__ import annotations
 
 import bisect
+import os
 import re
 import struct
 import tempfile
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from coasm.asm.quirks import dont_care_rows
 from coasm.codeobject import CodeObject, Section
 from coasm.codeobject.elf import STT_OBJECT
 from coasm.llvm import Llvm
-from coasm.llvm.run import Dump, objdump
+from coasm.llvm.run import Dump, objdump, write_bytes
 from coasm.target import TargetID
 
 __all__ = [
@@ -179,8 +179,8 @@ def decode(
         dump = Dump("", False)
     elif dump is None or extra or "wavefrontsize64" in mattr:
         with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
-            path = Path(folder, "in.co")
-            path.write_bytes(co.data)
+            path = os.path.join(folder, "in.co")
+            write_bytes(path, co.data)
             dump = objdump(llvm, [path], mattr)
     rows = parse_dump(dump.text) if dump.complete else []
     found: dict[int, list[Item]] = {}
@@ -333,8 +333,9 @@ class _Careful:
         self.probes += 1
         starts = [b for b in boundaries if b < len(data)]
         with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
-            path = Path(folder, "probe.co")
-            path.write_bytes(probe(self.co.target, self.co.elf.header.abi_version, data, starts))
+            path = os.path.join(folder, "probe.co")
+            abi_version = self.co.elf.header.abi_version
+            write_bytes(path, probe(self.co.target, abi_version, data, starts))
             dump = objdump(self.llvm, [path], self.mattr)
         return parse_dump(dump.text) if dump.complete else None
 

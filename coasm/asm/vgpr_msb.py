@@ -9,9 +9,9 @@ again under the state it runs in. Source: LLVM, AMDGPUInstPrinter and AMDGPULowe
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
-from pathlib import Path
 
 from coasm.asm.decode import (
     Instruction,
@@ -25,7 +25,7 @@ from coasm.asm.quirks import dont_care_rows
 from coasm.codeobject import CodeObject
 from coasm.codeobject.elf import STT_FUNC
 from coasm.llvm import Llvm
-from coasm.llvm.run import objdump
+from coasm.llvm.run import objdump, write_bytes
 
 __all__ = ["states", "with_registers"]
 
@@ -96,9 +96,9 @@ def with_registers(
     printed: dict[int, str] = {}
     if stream:
         with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
-            path = Path(folder, "probe.co")
+            path = os.path.join(folder, "probe.co")
             abi = co.elf.header.abi_version
-            path.write_bytes(probe(co.target, abi, bytes(stream), starts))
+            write_bytes(path, probe(co.target, abi, bytes(stream), starts))
             dump = objdump(llvm, [path], mattr)
         printed = {address: text for address, _, text in parse_dump(dump.text)}
 

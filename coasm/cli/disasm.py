@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Annotated
 
 import typer
 
 from coasm.cli.options import JsonOption, LlvmOption
-from coasm.cli.terminal import printable
 
 __all__ = ["disasm"]
 
@@ -49,56 +46,6 @@ def disasm(
       coasm disasm kernel.co -o - | less
       coasm disasm libkernels.so:gfx942       writes libkernels.so.gfx942.s
     """
-    from coasm.asm.exact import exact_listing
-    from coasm.bundle.opening import open_code_object
-    from coasm.llvm import find_llvm, prefetch
-    from coasm.output import check_target, write_file
+    from coasm.cli.write_listing import write_listing
 
-    path = _listing_name(file) if output is None else output
-    check_target(path, force=force, inputs=(file,))
-    co = open_code_object(file)
-    tools = find_llvm(llvm, processor=co.target.name)
-    shown = _listing_name(file) if path == "-" else path
-    found = exact_listing(co, tools, dump=prefetch.take(file, tools.objdump), output=shown)
-    write_file(path, found.text.encode("utf-8", "surrogateescape"))
-    if json_ and path != "-":
-        import json
-
-        print(
-            json.dumps(
-                {
-                    "path": file,
-                    "output": path,
-                    "target": str(co.target),
-                    "code_object_version": co.code_object_version,
-                    "kernels": [k.name for k in co.kernels],
-                    "instructions": found.instructions,
-                    "raw": found.raw,
-                    "pinned": found.pinned,
-                    "warnings": list(found.warnings),
-                }
-            )
-        )
-        return
-    counts = [f"{found.instructions:,} instructions"]
-    if found.pinned:
-        counts.append(f"{found.pinned:,} pinned")
-    if found.raw:
-        counts.append(f"{found.raw:,} as data")
-    kernels = len(co.kernels)
-    say = sys.stderr if path == "-" else sys.stdout
-    print(
-        f"{printable(path)}: {co.target}, {kernels} kernel{'s' * (kernels != 1)}, "
-        f"{', '.join(counts)}; assembles to the same bytes",
-        file=say,
-    )
-    for warning in found.warnings:
-        print(f"coasm: warning: {printable(warning)}", file=sys.stderr)
-
-
-def _listing_name(file: str) -> str:
-    """Where the listing of *file* goes: beside it, with the target in the name of one inside."""
-    if os.path.exists(file):
-        return os.path.splitext(file)[0] + ".s"
-    folder, name = os.path.split(file)
-    return os.path.join(folder, name.replace(":", ".").replace("#", ".") + ".s")
+    write_listing(file, output=output, force=force, json_=json_, llvm=llvm)

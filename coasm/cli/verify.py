@@ -13,12 +13,14 @@ from coasm.cli.terminal import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from coasm.compare import Check, DontCare, Finding, Hunk, Line, Report
+    from coasm.compare import Check, DontCare, Finding, Function, Hunk, Line, Report
 
 __all__ = ["verify"]
 
 #: Findings of one kind, and rows of differing instructions, that are shown without ``--all``.
 _FINDINGS, _ROWS = 12, 24
+#: Changed functions that are shown without ``--all``.
+_FUNCTIONS = 40
 #: Characters of a value that are shown without ``--all``.
 _VALUE = 160
 
@@ -50,8 +52,8 @@ def verify(
     Exit status 0 where they are equivalent, 1 where they differ, 2 where it cannot be judged.
     """
     from coasm.codeobject import load
-    from coasm.llvm import find_llvm
     from coasm.compare import verify as compare
+    from coasm.llvm import find_llvm
 
     one, other = load(original), load(rebuilt)
     tools = find_llvm(llvm, processor=one.target.name) if llvm is not None else None
@@ -114,6 +116,7 @@ def _lines(report: Report, everything: bool, width: int) -> Iterator[Sequence[_S
         rows.append((name, "identical" if same else "different", _count(len(found), what)))
     for name, verdict, summary in rows:
         yield [(f"{name:<13}", ""), (f"{verdict:<11}", _STYLES[verdict]), (f" {summary}", "dim")]
+    yield from _functions(report.checks["text"].functions, everything)
     for name, check in report.checks.items():
         yield from _findings(name, check.findings, everything, quoted=name == "metadata")
         yield from _hunks(check.hunks, everything, width)
@@ -134,6 +137,15 @@ def _lines(report: Report, everything: bool, width: int) -> Iterator[Sequence[_S
 
 def _summary(check: Check) -> str:
     parts = []
+    if check.functions:
+        verdicts = [function.verdict for function in check.functions]
+        known = sum(verdict != "new" for verdict in verdicts)
+        parts.append(f"{verdicts.count('identical'):,} of {known:,} functions identical")
+        parts += (
+            f"{verdicts.count(verdict):,} {verdict}"
+            for verdict in ("equivalent", "different", "missing", "new")
+            if verdict in verdicts
+        )
     counts = {
         kind: sum(row.kind in kinds for hunk in check.hunks for row in hunk.rows)
         for kind, kinds in (
@@ -143,7 +155,8 @@ def _summary(check: Check) -> str:
         )
     }
     parts += [f"{count:,} {kind}" for kind, count in counts.items() if count]
-    harmful = sum(not finding.harmless for finding in check.findings)
+    alone = sum(function.verdict in ("missing", "new") for function in check.functions)
+    harmful = sum(not finding.harmless for finding in check.findings) - alone
     parts += filter(None, [_count(harmful, "difference")])
     if check.dont_care:
         parts.append(
@@ -153,6 +166,25 @@ def _summary(check: Check) -> str:
     if not parts and check.findings:
         parts = [check.findings[0].note]
     return ", ".join(parts)
+
+
+def _functions(functions: Sequence[Function], everything: bool) -> Iterator[Sequence[_Span]]:
+    """The functions that changed, by name."""
+    changed = [
+        function
+        for function in functions
+        if function.verdict not in ("identical", *(() if everything else ("equivalent",)))
+    ]
+    if not changed:
+        return
+    yield []
+    yield [("functions", "bold")]
+    shown = changed if everything else changed[:_FUNCTIONS]
+    for function in shown:
+        style = _STYLES.get(function.verdict, "bold red")
+        yield [(f"  {function.verdict:<11}", style), (f" {function.name}", "")]
+    if len(shown) < len(changed):
+        yield [(f"  and {len(changed) - len(shown):,} more (--all shows them)", "dim")]
 
 
 def _count(number: int, what: str) -> str:
@@ -166,7 +198,9 @@ def _findings(
         return
     yield []
     yield [(name, "bold")]
-    shown = findings if everything else findings[:_FINDINGS]
+    shown = findings
+    if not everything and len(findings) > _FINDINGS:
+        shown = [finding for finding in findings if not finding.harmless][:_FINDINGS]
     for finding in shown:
         left, right = (
             _value(value, everything, quoted) for value in (finding.original, finding.rebuilt)
@@ -177,7 +211,9 @@ def _findings(
         note = [(f"  ({finding.note})", "dim")] if finding.note else []
         yield [(f"  {finding.place}: ", ""), *sides, *note]
     if len(shown) < len(findings):
-        yield [(f"  and {len(findings) - len(shown):,} more (--all shows them)", "dim")]
+        left_out = len(findings) - len(shown)
+        what = f"and {left_out:,} more" if shown else f"{left_out:,} that mean the same"
+        yield [(f"  {what} (--all shows them)", "dim")]
 
 
 def _value(value: Any, everything: bool, quoted: bool) -> str:
@@ -208,7 +244,7 @@ def _hunks(hunks: Sequence[Hunk], everything: bool, width: int) -> Iterator[Sequ
         column = max(len(one) for _, one, _ in rows)
         beside = column + max(len(other) for _, _, other in rows) + 6 <= width
         yield []
-        yield [(hunk.section, "bold")]
+        yield [(f"{hunk.section}: {hunk.function}" if hunk.function else hunk.section, "bold")]
         for mark, one, other in rows:
             style = _MARK_STYLES.get(mark, "")
             if beside:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from coasm.codeobject import CodeObject, Kernel
-from coasm.codeobject.elf import SHN_UNDEF
+from coasm.codeobject.elf import SHN_UNDEF, SHT_NOTE
 from coasm.compare.kernels import kernels_of
 from coasm.compare.places import Places, by_layout, place_of
 from coasm.compare.report import ABSENT, Check, Finding, Verdict
 from coasm.errors import FormatError
 
 __all__ = ["check_descriptors", "check_header", "check_metadata"]
+
+#: Bytes before a note's content: Elf64_Nhdr, then "AMDGPU", NUL and a byte of padding.
+_NOTE_HEAD = 20
 
 
 def check_header(original: CodeObject, rebuilt: CodeObject) -> Check:
@@ -54,7 +57,11 @@ def check_metadata(original: CodeObject, rebuilt: CodeObject) -> Check:
 
     one, other = original.metadata_note, rebuilt.metadata_note
     if one == other:
-        return Check(Verdict.IDENTICAL)
+        heads = _note_head(original), _note_head(rebuilt)
+        if heads[0] == heads[1]:
+            return Check(Verdict.IDENTICAL)
+        finding = Finding("metadata note", heads[0].hex(" "), heads[1].hex(" "), "its header")
+        return Check(Verdict.DIFFERENT, (finding,))
     if one is None or other is None:
         left, right = (ABSENT if note is None else f"{len(note)} bytes" for note in (one, other))
         return Check(Verdict.DIFFERENT, (Finding("metadata note", left, right),))
@@ -79,6 +86,17 @@ def check_metadata(original: CodeObject, rebuilt: CodeObject) -> Check:
     note = "the same document in other bytes"
     finding = Finding("metadata note", left, right, note, harmless=True)
     return Check(Verdict.EQUIVALENT, (finding,))
+
+
+def _note_head(co: CodeObject) -> bytes:
+    """What stands before the metadata in its note: three words, and the owner in 8 bytes."""
+    note = co.metadata_note
+    for section in co.sections:
+        if note and section.type == SHT_NOTE:
+            at = section.data.find(note)
+            if at >= 0:
+                return section.data[max(at - _NOTE_HEAD, 0) : at]
+    return b""
 
 
 def _damage(co: CodeObject) -> FormatError | None:

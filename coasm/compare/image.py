@@ -4,30 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator
+from typing import NamedTuple
 
-from coasm.codeobject import CodeObject, Kernel, Section, Segment
-from coasm.codeobject.elf import (
-    PT_LOAD,
-    SHN_ABS,
-    SHN_UNDEF,
-    SHT_DYNAMIC,
-    SHT_DYNSYM,
-    SHT_GNU_HASH,
-    SHT_HASH,
-    SHT_NOBITS,
-    SHT_NOTE,
-    SHT_REL,
-    SHT_RELA,
-    SHT_STRTAB,
-    STB_LOCAL,
-)
-from coasm.codeobject.model import DESCRIPTOR_SIZE
-from coasm.compare.kernels import kernels_of
-from coasm.compare.places import named
+from coasm.codeobject import CodeObject, Section, Segment
+from coasm.codeobject.elf import PT_LOAD, SHN_ABS, SHN_UNDEF, SHT_NOBITS, STB_LOCAL
+from coasm.compare.data import RELATIVE64, DataPlaces, Piece, Side, data_places, data_sections
+from coasm.compare.frames import Frame, frames_of
+from coasm.compare.places import Places, named
 from coasm.compare.report import ABSENT, Finding
 
-__all__ = ["compare_data", "compare_loaded", "compare_symbols", "data_sections"]
+__all__ = ["compare_data", "compare_loaded", "compare_symbols"]
 
 # e_shoff; e_shnum and e_shstrndx: where the section headers are, which nothing loads.
 _UNLOADED = ((0x28, 8), (0x3C, 4))
@@ -37,13 +24,6 @@ _GAP = 8
 _DIFFERING = re.compile(rb"[^\0]+(?:\0{1,%d}[^\0]+)*" % _GAP, re.S)
 #: Bytes of a range that a finding shows.
 _SHOWN = 16
-
-# What the linker makes anew for every layout: the tables that the loader reads.
-_LINKING = frozenset(
-    (SHT_DYNAMIC, SHT_DYNSYM, SHT_GNU_HASH, SHT_HASH, SHT_NOTE, SHT_REL, SHT_RELA, SHT_STRTAB)
-)
-#: R_AMDGPU_RELATIVE64: its addend is an address. Source: LLVM AMDGPU usage, "Relocation Records".
-_RELATIVE64 = 13
 
 
 def compare_loaded(original: CodeObject, rebuilt: CodeObject) -> tuple[Finding, ...]:
@@ -133,30 +113,29 @@ def _place(co: CodeObject, address: int, offset: int) -> str:
     return f"between sections, at {address:#x}"
 
 
-def data_sections(co: CodeObject) -> list[Section]:
-    """The loaded sections that hold data of the program: no code, no table of the linker."""
-    return [
-        s
-        for s in co.sections
-        if s.alloc
-        and s.size
-        and not s.code
-        and s.type not in _LINKING
-        and s.name != ".relro_padding"
-    ]
-
-
-def compare_data(original: CodeObject, rebuilt: CodeObject) -> tuple[Finding, ...]:
+def compare_data(
+    original: CodeObject, rebuilt: CodeObject, places: Places | None = None
+) -> tuple[Finding, ...]:
     """What differs in the loaded data beside code, descriptors, metadata and the linker's tables.
 
-    Sections are compared by name, whatever their address; dynamic relocations by what they say of
-    which place.
+    Sections are compared by name, whatever their address; where the objects in one lie in another
+    order, these by name; dynamic relocations and frame tables by what they say of which place.
+    *places* says which places of the code are the same; without it, the same offsets are.
     """
+    data = data_places(original, rebuilt)
+    same = places.same if places is not None else data.same
     findings: list[Finding] = []
     ones, others = named(data_sections(original)), named(data_sections(rebuilt))
-    kernels = kernels_of(original, rebuilt).values(), kernels_of(rebuilt, original).values()
     for key in {**ones, **others}:
         one, other = ones.get(key), others.get(key)
+        if one is not None and other is not None:
+            frames = _frames(one, other)
+            if frames is not None:
+                findings += _compare_frames(key[0], *frames, places)
+                continue
+            if one.index in data.original.pieces:
+                findings += _compare_pieces(data, one, other)
+                continue
         if one is None or other is None or one.size != other.size:
             left_size, right_size = (
                 ABSENT if s is None else f"{s.size} bytes" for s in (one, other)
@@ -165,42 +144,137 @@ def compare_data(original: CodeObject, rebuilt: CodeObject) -> tuple[Finding, ..
             continue
         if one.type == SHT_NOBITS and other.type == SHT_NOBITS:
             continue
-        left, right = map(_without_descriptors, (one, other), kernels)
+        left, right = data.original.content(one), data.rebuilt.content(other)
         findings += [
             _range(f"{key[0]}+{start:#x}", left, right, start, end)
             for start, end in _ranges(left, right)
         ]
-    return (*findings, *_compare_relocations(original, rebuilt))
+    return (*findings, *_compare_relocations(data, same))
 
 
-def _without_descriptors(section: Section, kernels: Iterable[Kernel]) -> bytes:
-    """The bytes of a section, kernel descriptors zeroed: they have a check of their own."""
-    if section.type == SHT_NOBITS:
-        return b""
-    data = bytearray(section.data)
-    for kernel in kernels:
-        at = kernel.descriptor_address - section.addr
-        if 0 <= at <= len(data) - DESCRIPTOR_SIZE:
-            data[at : at + DESCRIPTOR_SIZE] = bytes(DESCRIPTOR_SIZE)
-    return bytes(data)
+def _compare_pieces(data: DataPlaces, one: Section, other: Section) -> Iterator[Finding]:
+    """A section object by object. Zeros between objects only keep these apart."""
+    sides = ((data.original, one), (data.rebuilt, other))
+    contents = [side.content(section) for side, section in sides]
+    pieces = [_substantial(*side, bytes_) for side, bytes_ in zip(sides, contents, strict=True)]
+    for key in {**pieces[0], **pieces[1]}:
+        left, right = (side.get(key) for side in pieces)
+        piece = left or right
+        assert piece is not None
+        place = piece.name or f"{one.name}: data without a name"
+        if left is None or right is None or left.end - left.start != right.end - right.start:
+            before, after = (
+                ABSENT if p is None else f"{p.end - p.start} bytes" for p in (left, right)
+            )
+            yield Finding(place, before, after)
+            continue
+        old, new = (
+            content[p.start - section.addr : p.end - section.addr]
+            for content, p, section in zip(contents, (left, right), (one, other), strict=True)
+        )
+        for start, end in _ranges(old, new):
+            yield _range(f"{place}+{start:#x}", old, new, start, end)
 
 
-def _compare_relocations(original: CodeObject, rebuilt: CodeObject) -> list[Finding]:
-    one, other = Counter(_relocations(original)), Counter(_relocations(rebuilt))
-    return [
-        *(Finding("relocation", row) for row in (one - other).elements()),
-        *(Finding("relocation", ABSENT, row) for row in (other - one).elements()),
-    ]
+def _substantial(side: Side, section: Section, content: bytes) -> dict[Hashable, Piece]:
+    """The pieces of a section that hold something, by key; descriptors have their own check."""
+    descriptors = {kernel.descriptor_address for kernel in side.kernels}
+    return {
+        piece.key: piece
+        for piece in side.pieces[section.index]
+        if (piece.name or any(content[piece.start - section.addr : piece.end - section.addr]))
+        and piece.start not in descriptors
+    }
 
 
-def _relocations(co: CodeObject) -> Iterator[str]:
+_Frames = tuple[list[Frame], list[Frame]]
+
+
+def _frames(one: Section, other: Section) -> _Frames | None:
+    """The entries of two frame tables that can be read."""
+    if one.name != ".eh_frame":
+        return None
+    frames = frames_of(one), frames_of(other)
+    return (frames[0], frames[1]) if frames[0] is not None and frames[1] is not None else None
+
+
+def _compare_frames(
+    name: str, ones: list[Frame], others: list[Frame], places: Places | None
+) -> Iterator[Finding]:
+    free = list(others)
+    for one in ones:
+        pair = places.pair_at(one.start) if places is not None else None
+        found = next(
+            (
+                other
+                for other in free
+                if (pair.same(one.start, other.start) if pair else one[:2] == other[:2])
+            ),
+            None,
+        )
+        shown = f"{one.start:#x}..{one.end:#x}"
+        if found is None:
+            yield Finding(f"{name}: entry", shown)
+            continue
+        free.remove(found)
+        if found.content != one.content:
+            note = "says something else of the same code"
+        elif pair and not pair.same(one.end, found.end):
+            note = "ends at another place in the code"
+        else:
+            continue
+        yield Finding(f"{name}: entry", shown, f"{found.start:#x}..{found.end:#x}", note)
+    for other in free:
+        yield Finding(f"{name}: entry", ABSENT, f"{other.start:#x}..{other.end:#x}")
+
+
+class _Relocation(NamedTuple):
+    """A dynamic relocation: what it writes (*target* is an address, or None), and for a reader."""
+
+    says: tuple[int, str, int]
+    target: int | None
+    shown: str
+
+
+def _compare_relocations(data: DataPlaces, same: Callable[[int, int], bool]) -> Iterator[Finding]:
+    one, other = dict(_relocations(data.original)), dict(_relocations(data.rebuilt))
+    for key in {**one, **other}:
+        left, right = one.get(key), other.get(key)
+        if left and right and left.says == right.says:
+            a, b = left.target, right.target
+            if a is None or b is None:
+                if a is b:
+                    continue
+            elif same(a, b):
+                continue
+        if left:
+            yield Finding("relocation", left.shown)
+        if right:
+            yield Finding("relocation", ABSENT, right.shown)
+
+
+def _relocations(side: Side) -> Iterator[tuple[Hashable, _Relocation]]:
+    """By the place that they are for, and which of that place they are."""
+    co = side.co
+    seen: Counter[Hashable] = Counter()
     for row in co.elf.relocations:
         if not co.sections[row.section].alloc:
             continue
         symbols = co.elf.dynamic_symbols
         name = symbols[row.symbol].name if row.symbol < len(symbols) else f"symbol {row.symbol}"
-        what = _section_offset(co, row.addend) if row.type == _RELATIVE64 else f"{row.addend:#x}"
-        yield f"{_section_offset(co, row.offset)}: type {row.type}, {name or 'no symbol'}, {what}"
+        relative = row.type == RELATIVE64
+        what = _section_offset(co, row.addend) if relative else f"{row.addend:#x}"
+        place = side.key(row.offset)
+        yield (
+            (place, seen[place]),
+            _Relocation(
+                (row.type, name, 0 if relative else row.addend),
+                row.addend if relative else None,
+                f"{_section_offset(co, row.offset)}: type {row.type}, {name or 'no symbol'}, "
+                f"{what}",
+            ),
+        )
+        seen[place] += 1
 
 
 def _section_offset(co: CodeObject, address: int) -> str:

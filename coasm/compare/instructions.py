@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from coasm.asm.decode import Instruction, Item, Raw, branch_target, decode
 from coasm.asm.quirks import has_respellings, respell
+from coasm.asm.references import CodeReference, find_references
 from coasm.codeobject import CodeObject, Section
-from coasm.compare.align import Alignment, align
-from coasm.compare.places import CodePair, Places, by_layout, place_of
-from coasm.compare.report import DontCare, Finding, Hunk, Line, Row
+from coasm.compare.align import Alignment, Block, align
+from coasm.compare.data import DataPlaces, data_places
+from coasm.compare.places import CodePair, Places, place_of
+from coasm.compare.report import ABSENT, DontCare, Finding, Function, Hunk, Line, Row
 from coasm.compare.text import moves
+from coasm.compare.units import Unit, cut, cuts_of, pair_units
 from coasm.errors import UnsupportedError
 from coasm.llvm import Llvm, find_llvm
-from coasm.target import Processor
 
 __all__ = ["Comparison", "compare"]
 
@@ -31,6 +33,8 @@ _ONLY_TARGET = re.compile(r"s_c?branch(?!_i_fork)")
 _PC_RELATIVE = re.compile(r"s_get_?pc_[bi]64|s_add_pc_i64")
 #: The bits of a branch that hold its distance, in the first word.
 _DISTANCE = 0xFFFF
+#: An instruction without its literal.
+_FIRST_WORD = 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
@@ -41,22 +45,59 @@ class Comparison:
     findings: tuple[Finding, ...]
     hunks: tuple[Hunk, ...]
     dont_care: tuple[DontCare, ...]
+    functions: tuple[Function, ...]
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One object's code: its items by section, the addresses in it, and where PC reads stay.
+
+    ``numeric`` are the instructions that read the program counter for a use that is not proven to
+    be an address.
+    """
+
+    co: CodeObject
+    items: dict[int, list[Item]]
+    references: dict[int, CodeReference]
+    numeric: frozenset[int]
+
+    def targets(self) -> set[int]:
+        """Where branches and addresses lead."""
+        found = {reference.target for reference in self.references.values()}
+        for items in self.items.values():
+            found.update(t for t in map(_target, items) if t is not None)
+        return found
+
+    def symbol(self, reference: CodeReference) -> str | None:
+        """The symbol whose address is read from the global offset table; None for all others."""
+        if reference.symbol is None:
+            return None
+        return self.co.elf.dynamic_symbols[reference.symbol].name
+
+
+#: A section, its units on both sides, and which of them correspond (see :func:`pair_units`).
+_Paired = tuple[Section, list[Unit], list[Unit], list[tuple["int | None", "int | None"]]]
 
 
 @dataclass(frozen=True)
 class _Compared:
-    """One pair of sections.
+    """One pair of sections, or with *units* of functions in them.
 
     ``branches`` are those in pieces that are compared as data: the piece's original address, and
     the original and the rebuilt target, to be the same place.
     """
 
-    name: str
+    section: Section
+    units: tuple[Unit, Unit] | None
     pair: CodePair
     alignment: Alignment
     a: list[Item]
     b: list[Item]
     branches: tuple[tuple[int, int, int], ...]
+
+    @property
+    def function(self) -> str:
+        return self.units[0].label(self.section) if self.units else ""
 
     def partners(self) -> list[tuple[int, int]]:
         """The items that are equal, by position, a branch's target aside."""
@@ -87,26 +128,190 @@ def compare(
             raise UnsupportedError(
                 f"{co.name}: {co.target.name} is not known to the LLVM in {llvm.directory}"
             )
-    processors = original.target.processor, rebuilt.target.processor
-    one, other = decode(original, llvm), decode(rebuilt, llvm)
-    compared = [_aligned(a, b, one[a.index], other[b.index], *processors) for a, b in sections]
-    places = Places(tuple(c.pair for c in compared), by_layout(original, rebuilt))
-    hunks = tuple(h for c in compared for h in _hunks(c, places, original, rebuilt))
+    sides = _side(original, llvm), _side(rebuilt, llvm)
+    compared: list[_Compared] = []
+    alone: list[Function] = []
+    runs: list[_Paired] = []
+    cuts = cuts_of(original, rebuilt), cuts_of(rebuilt, original)
+    targets = [side.targets() if len(c) else set() for side, c in zip(sides, cuts, strict=True)]
+    for pair in sections:
+        ones, others = (
+            cut(section, side.items[section.index], c.get(section.index, {}), t)
+            for section, side, c, t in zip(pair, sides, cuts, targets, strict=True)
+        )
+        if len(ones) <= 1 and len(others) <= 1:
+            compared.append(_whole(*pair, *sides))
+            continue
+        tokens, other_tokens = _Tokens(*sides).of(ones, others)
+        rows = pair_units(ones, others, tokens, other_tokens)
+        runs.append((pair[0], ones, others, rows))
+        for i, j in rows:
+            if i is not None and j is not None:
+                both = ones[i], others[j]
+                compared.append(_aligned(pair[0], both, tokens[i], other_tokens[j], *sides))
+            elif i is not None:
+                name = ones[i].label(pair[0])
+                alone.append(Function(name, pair[0].name, "missing", ones[i].low, None))
+            elif j is not None:
+                name = others[j].label(pair[1])
+                alone.append(Function(name, pair[1].name, "new", None, others[j].low))
+    data = data_places(original, rebuilt)
+    places = Places(tuple(c.pair for c in compared), data.same)
+    hunks: list[Hunk] = []
+    differing: set[int] = set()
+    for c in compared:
+        found = _hunks(c, places, *sides)
+        hunks += found
+        if found:
+            differing.add(c.pair.a_low)
+    findings: list[Finding] = []
+    for finding, at in (*_runs_on(runs, differing), *_pc_relative(*sides, compared, data)):
+        findings.append(finding)
+        differing.add(at)
+    for function in alone:
+        there = "in this object only"
+        values = (there, ABSENT) if function.verdict == "missing" else (ABSENT, there)
+        findings.append(Finding(f"function {function.name}", *values))
+    functions = [_function(c, differing) for c in compared if c.units] + alone
     return Comparison(
-        places, tuple(_pc_relative(original, rebuilt, compared)), hunks, _dont_care(compared)
+        places, tuple(findings), tuple(hunks), _dont_care(compared, sides[0]), tuple(functions)
     )
 
 
+def _side(co: CodeObject, llvm: Llvm) -> _Side:
+    items = decode(co, llvm)
+    try:
+        found = find_references(co, items)
+    except UnsupportedError:  # of some of its places it cannot be said what they lead to
+        numeric = (
+            item.address
+            for section in items.values()
+            for item in section
+            if isinstance(item, Instruction) and _PC_RELATIVE.match(item.text)
+        )
+        return _Side(co, items, {}, frozenset(numeric))
+    return _Side(co, items, found.code, frozenset(found.numeric))
+
+
+def _function(compared: _Compared, differing: set[int]) -> Function:
+    assert compared.units is not None
+    one, other = compared.units
+    if compared.pair.a_low in differing:
+        verdict = "different"
+    else:
+        same = [item.data for item in compared.a] == [item.data for item in compared.b]
+        verdict = "identical" if same else "equivalent"
+    return Function(compared.function, compared.section.name, verdict, one.low, other.low)
+
+
+def _runs_on(runs: Sequence[_Paired], differing: set[int]) -> Iterator[tuple[Finding, int]]:
+    """Functions that execution leaves at their end, where it goes on with something else."""
+    for section, ones, others, rows in runs:
+        partner = {i: j for i, j in rows if i is not None}
+        partner[len(ones)] = len(others)
+        for i, j in rows:
+            if i is None or j is None or ones[i].low in differing:
+                continue
+            one, other = ones[i], others[j]
+            if one.runs_into == other.runs_into and (one.runs_into or partner[i + 1] == j + 1):
+                continue
+            if one.runs_into is None and other.runs_into is None:
+                continue
+            yield (
+                Finding(
+                    f"function {one.label(section)}",
+                    _follows(ones, i, section),
+                    _follows(others, j, section),
+                    "has no end of its own: what lies behind it is executed after it",
+                ),
+                one.low,
+            )
+
+
+def _follows(units: list[Unit], index: int, section: Section) -> str:
+    behind = units[index].runs_into
+    if behind is None:
+        return "ends"
+    if behind:
+        return f"runs into {behind}"
+    if index + 1 == len(units):
+        return "runs into the end of the section"
+    return f"runs into {units[index + 1].label(section)}"
+
+
+class _Tokens:
+    """What items are compared by: text, of branches and addresses without the target; or bytes.
+
+    The same bytes are the same instruction, even where one object has it printed otherwise (VCC in
+    an object of wave64 kernels).
+    """
+
+    def __init__(self, original: _Side, rebuilt: _Side) -> None:
+        self.sides = original, rebuilt
+        self.known: dict[bytes, Hashable] = {}
+
+    def of(
+        self, ones: Sequence[Unit], others: Sequence[Unit]
+    ) -> tuple[list[tuple[Hashable, ...]], list[tuple[Hashable, ...]]]:
+        """The tokens of units of both objects."""
+        tokens = [tuple(self.original(unit.items)) for unit in ones]
+        return tokens, [tuple(self.rebuilt(unit.items)) for unit in others]
+
+    def original(self, items: Sequence[Item]) -> list[Hashable]:
+        """Those of the original object, to be asked for first."""
+        one, other = self.sides
+        tokens = _tokens(items, one, {})
+        if one.co.target.processor == other.co.target.processor:
+            for item, token in zip(items, tokens, strict=True):
+                if item.address not in one.references:
+                    self.known[item.data] = token
+        return tokens
+
+    def rebuilt(self, items: Sequence[Item]) -> list[Hashable]:
+        """Those of the rebuilt object."""
+        return _tokens(items, self.sides[1], self.known)
+
+
+def _whole(a: Section, b: Section, original: _Side, rebuilt: _Side) -> _Compared:
+    ones, others = list(original.items[a.index]), list(rebuilt.items[b.index])
+    tokens = _Tokens(original, rebuilt)
+    alignment = align(tokens.original(ones), tokens.rebuilt(others))
+    alignment, branches = _merged(alignment, ones, others, original, rebuilt)
+    starts = _starts(ones, a.addr + a.size), _starts(others, b.addr + b.size)
+    pair = CodePair(a.addr, a.addr + a.size, b.addr, b.addr + b.size, *starts, alignment)
+    return _Compared(a, None, pair, alignment, ones, others, branches)
+
+
 def _aligned(
-    a: Section, b: Section, ones: list[Item], others: list[Item], one: Processor, other: Processor
+    section: Section,
+    units: tuple[Unit, Unit],
+    tokens: Sequence[Hashable],
+    other_tokens: Sequence[Hashable],
+    original: _Side,
+    rebuilt: _Side,
 ) -> _Compared:
-    tokens = _tokens(ones, one, {})
-    # The same bytes are the same instruction, even where one object has it printed otherwise
-    # (VCC in an object of wave64 kernels).
-    known = {item.data: token for item, token in zip(ones, tokens, strict=True)}
-    alignment = align(tokens, _tokens(others, other, known if one == other else {}))
-    # Data whose length is not known ends at the next symbol: where one side has another symbol,
-    # the same bytes are divided otherwise. They are compared as one piece.
+    ones, others = list(units[0].items), list(units[1].items)
+    branches: tuple[tuple[int, int, int], ...] = ()
+    if tokens == other_tokens:
+        alignment = Alignment((Block(0, len(ones), 0, len(others), True),))
+    else:
+        alignment = align(tokens, other_tokens)
+        alignment, branches = _merged(alignment, ones, others, original, rebuilt)
+    (a, b), ends = units, [items[-1].address + len(items[-1].data) for items in (ones, others)]
+    starts = _starts(ones, ends[0]), _starts(others, ends[1])
+    pair = CodePair(a.low, a.high, b.low, b.high, *starts, alignment)
+    return _Compared(section, units, pair, alignment, ones, others, branches)
+
+
+def _merged(
+    alignment: Alignment, ones: list[Item], others: list[Item], original: _Side, rebuilt: _Side
+) -> tuple[Alignment, tuple[tuple[int, int, int], ...]]:
+    """The alignment with the same bytes as one piece where they are divided otherwise.
+
+    Data whose length is not known ends at the next symbol: where one side has another symbol, the
+    same bytes are divided otherwise. They are compared as one piece, which takes the place of its
+    items in *ones* and *others*; what leads out of it is returned (see :class:`_Compared`).
+    """
     branches: list[tuple[int, int, int]] = []
     merged = False
     for block in reversed(alignment.blocks):
@@ -116,34 +321,42 @@ def _aligned(
         data = b"".join(item.data for item in left)
         if data and data == b"".join(item.data for item in right):
             merged = True
-            for side in (left, right):
-                for item in side:
-                    target = _target(item)
-                    if target is not None:
-                        start, moved = left[0].address, target - side[0].address
-                        branches.append((start, start + moved, right[0].address + moved))
+            start, shift = left[0].address, right[0].address - left[0].address
+            one, other = _leads(left, original), _leads(right, rebuilt)
+            for offset in {**one, **other}:
+                # What only one side takes for a branch says the same on the other.
+                goes = one[offset] if offset in one else other[offset] - shift
+                branches.append((start, goes, other.get(offset, goes + shift)))
             ones[block.a_low : block.a_high] = [Raw(left[0].address, data, "data")]
             others[block.b_low : block.b_high] = [Raw(right[0].address, data, "data")]
     if merged:
-        tokens = _tokens(ones, one, {})
-        known = {item.data: token for item, token in zip(ones, tokens, strict=True)}
-        alignment = align(tokens, _tokens(others, other, known if one == other else {}))
-    pair = CodePair(a, b, _starts(a, ones), _starts(b, others), alignment)
-    return _Compared(a.name, pair, alignment, ones, others, tuple(branches))
+        tokens = _Tokens(original, rebuilt)
+        alignment = align(tokens.original(ones), tokens.rebuilt(others))
+    return alignment, tuple(branches)
 
 
-def _starts(section: Section, items: list[Item]) -> tuple[int, ...]:
-    return (*(item.address for item in items), section.addr + section.size)
+def _leads(items: Sequence[Item], side: _Side) -> dict[int, int]:
+    """Where branches and addresses among *items* lead, by their offset from the first."""
+    found = {}
+    for item in items:
+        reference = side.references.get(item.address)
+        target = reference.target if reference is not None else _target(item)
+        if target is not None:
+            found[item.address - items[0].address] = target
+    return found
+
+
+def _starts(items: list[Item], end: int) -> tuple[int, ...]:
+    return (*(item.address for item in items), end)
 
 
 def _target(item: Item) -> int | None:
     return branch_target(item) if isinstance(item, Instruction) else None
 
 
-def _tokens(
-    items: list[Item], processor: Processor, known: dict[bytes, Hashable]
-) -> list[Hashable]:
-    """What each item is compared by: its text, a branch's without its target, data's bytes."""
+def _tokens(items: Sequence[Item], side: _Side, known: dict[bytes, Hashable]) -> list[Hashable]:
+    """What each item is compared by (see :class:`_Tokens`)."""
+    processor, references = side.co.target.processor, side.references
     respelled = has_respellings(processor)
     tokens: list[Hashable] = []
     for item in items:
@@ -151,6 +364,8 @@ def _tokens(
             tokens.append(item.data)
         elif branch_target(item) is not None:
             tokens.append(_stem(item))
+        elif item.address in references:
+            tokens.append(_without_literal(item, references[item.address]))
         else:
             token = known.get(item.data)
             if token is None or isinstance(token, bytes):
@@ -160,6 +375,13 @@ def _tokens(
     return tokens
 
 
+def _without_literal(item: Instruction, reference: CodeReference) -> str:
+    """An instruction with the kind of a reference in place of the distance."""
+    operands = item.operands.split(", ")
+    operands[reference.operand] = reference.kind
+    return f"{item.mnemonic} {', '.join(operands)}"
+
+
 def _stem(branch: Instruction) -> str:
     """A branch without its target, which is a number or a label of any spelling."""
     if _ONLY_TARGET.match(branch.text):
@@ -167,10 +389,8 @@ def _stem(branch: Instruction) -> str:
     return branch.text.partition(",")[0]
 
 
-def _hunks(
-    compared: _Compared, places: Places, original: CodeObject, rebuilt: CodeObject
-) -> list[Hunk]:
-    rows = _rows(compared, places)
+def _hunks(compared: _Compared, places: Places, original: _Side, rebuilt: _Side) -> list[Hunk]:
+    rows = _rows(compared, places, original, rebuilt)
     differing = [n for n, (kind, _, _) in enumerate(rows) if kind != "same"]
     spans: list[tuple[int, int]] = []
     for n in differing:
@@ -193,24 +413,37 @@ def _hunks(
             left = _line(original, a, skip) if a is not None else None
             right = _line(rebuilt, b, skip) if b is not None else None
             shown.append(Row(kind, left, right))
-        hunks.append(Hunk(compared.name, tuple(shown)))
+        hunks.append(Hunk(compared.section.name, tuple(shown), compared.function))
     return hunks
 
 
 _Row = tuple[str, "int | None", "int | None"]
 
 
-def _rows(compared: _Compared, places: Places) -> list[_Row]:
+def _rows(compared: _Compared, places: Places, original: _Side, rebuilt: _Side) -> list[_Row]:
     """Kind and positions of each row of a pair of sections, in order."""
     a, b = compared.a, compared.b
     rows: list[_Row] = []
+
+    def leads_alike(one: Item, other: Item) -> bool:
+        target, other_target = _target(one), _target(other)
+        if target is not None and other_target is not None:
+            return places.same(target, other_target)
+        left = original.references.get(one.address)
+        right = rebuilt.references.get(other.address)
+        if left is None or right is None or isinstance(one, Raw):
+            return True
+        if left.symbol is not None or right.symbol is not None:
+            return original.symbol(left) == rebuilt.symbol(right)
+        return places.same(left.target, right.target)
+
     for block in compared.alignment.blocks:
         left, right = range(block.a_low, block.a_high), range(block.b_low, block.b_high)
         if block.equal:
-            for i, j in zip(left, right, strict=True):
-                one, other = _target(a[i]), _target(b[j])
-                leads = one is None or other is None or places.same(one, other)
-                rows.append(("same" if leads else "branch", i, j))
+            rows += [
+                ("same" if leads_alike(a[i], b[j]) else "branch", i, j)
+                for i, j in zip(left, right, strict=True)
+            ]
             continue
         both = min(len(left), len(right))
         rows += [("changed", left[n], right[n]) for n in range(both)]
@@ -223,43 +456,53 @@ def _rows(compared: _Compared, places: Places) -> list[_Row]:
     return rows
 
 
-def _line(co: CodeObject, item: Item, skip: int) -> Line:
+def _line(side: _Side, item: Item, skip: int) -> Line:
     """A line that shows *item*; of data what starts *skip* bytes in."""
     if isinstance(item, Raw):
         data = item.data[skip : skip + _SHOWN]
         more = len(item.data) - skip - len(data)
         text = data.hex(" ") + (f" … ({more} more bytes)" if more else "")
         return Line(item.address + skip, f"data: {text}", data)
-    target = branch_target(item)
-    text = item.text if target is None else f"{_stem(item)} -> {place_of(co, target)}"
+    target, reference = branch_target(item), side.references.get(item.address)
+    if target is not None:
+        text = f"{_stem(item)} -> {place_of(side.co, target)}"
+    elif reference is not None:
+        leads = side.symbol(reference) or place_of(side.co, reference.target)
+        text = f"{_without_literal(item, reference)} -> {leads}"
+    else:
+        text = item.text
     return Line(item.address, text, item.data)
 
 
 def _pc_relative(
-    original: CodeObject, rebuilt: CodeObject, compared: Sequence[_Compared]
-) -> list[Finding]:
-    """Instructions whose baked distances cannot be right on both sides, for the layout moved."""
-    found = [
-        (c, item)
-        for c in compared
-        for item in c.a
-        if isinstance(item, Instruction) and _PC_RELATIVE.match(item.text)
-    ]
-    if not found:
-        return []
-    moved = moves(original, rebuilt, data=True)
+    original: _Side, rebuilt: _Side, compared: Sequence[_Compared], data: DataPlaces
+) -> Iterator[tuple[Finding, int]]:
+    """Instructions whose baked distances cannot be right on both sides, for the layout moved.
+
+    Those whose use is proven to be an address are compared by what they lead to.
+    """
+    if not original.numeric and not rebuilt.numeric:
+        return
+    moved = moves(original.co, rebuilt.co, data=True) | data.moves()
     for c in compared:
         moved |= {c.b[j].address - c.a[i].address for i, j in c.partners()}
     if len(moved) <= 1:
-        return []
+        return
     note = "reaches a place at a distance that is baked into the code, but the layout moved"
-    return [
-        Finding(f"{c.name}+{item.address - c.pair.original.addr:#x}", item.text, item.text, note)
-        for c, item in found
-    ]
+    for c in compared:
+        numeric = original.numeric
+        if rebuilt.numeric:
+            others = {c.a[i].address for i, j in c.partners() if c.b[j].address in rebuilt.numeric}
+            numeric = numeric | others
+        for item in c.a:
+            if item.address in numeric and isinstance(item, Instruction):
+                place = f"{c.section.name}+{item.address - c.section.addr:#x}"
+                if c.function:
+                    place = f"{c.function}+{item.address - c.pair.a_low:#x}"
+                yield Finding(place, item.text, item.text, note), c.pair.a_low
 
 
-def _dont_care(compared: Sequence[_Compared]) -> tuple[DontCare, ...]:
+def _dont_care(compared: Sequence[_Compared], original: _Side) -> tuple[DontCare, ...]:
     """The differing bits of instructions that are the same, by mnemonic, the most bytes first."""
     counts: Counter[str] = Counter()
     sizes: defaultdict[str, Counter[tuple[int, int]]] = defaultdict(Counter)
@@ -278,6 +521,8 @@ def _dont_care(compared: Sequence[_Compared]) -> tuple[DontCare, ...]:
             differ = int.from_bytes(one.data, "little") ^ int.from_bytes(other.data, "little")
             if branch_target(one) is not None:
                 differ &= ~_DISTANCE
+            elif one.address in original.references:
+                differ &= _FIRST_WORD  # the literal is what differs, and was compared
             if not differ:
                 continue
             counts[name] += 1

@@ -6,12 +6,13 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from coasm.codeobject import CodeObject, Section
 from coasm.codeobject.elf import STT_SECTION
 from coasm.compare.align import Alignment
 
-__all__ = ["CodePair", "Places", "by_layout", "named", "place_of"]
+__all__ = ["CodePair", "Key", "Places", "by_layout", "named", "place_of"]
 
 Key = tuple[str, int]  # a section's name, and which of that name it is
 
@@ -58,44 +59,67 @@ def by_layout(original: CodeObject, rebuilt: CodeObject) -> Callable[[int, int],
 
 @dataclass(frozen=True)
 class CodePair:
-    """Two code sections that correspond, and how: by alignment, or byte for byte (None).
+    """Two ranges of code that correspond, and how: by alignment, or byte for byte (None).
 
-    ``a_starts`` and ``b_starts`` are the addresses of their items and, at last, their ends.
+    They are whole sections, or functions with the padding behind them. ``a_starts`` and
+    ``b_starts`` are the addresses of their items and, at last, where the items end.
     """
 
-    original: Section
-    rebuilt: Section
+    a_low: int
+    a_high: int
+    b_low: int
+    b_high: int
     a_starts: tuple[int, ...] = ()
     b_starts: tuple[int, ...] = ()
     alignment: Alignment | None = None
 
+    @staticmethod
+    def whole(a: Section, b: Section) -> CodePair:
+        """Two sections, byte for byte."""
+        return CodePair(a.addr, a.addr + a.size, b.addr, b.addr + b.size)
+
     def same(self, a: int, b: int) -> bool:
-        """Whether *a*, in or at the end of the original section, is where *b* is in the other."""
+        """Whether *a*, in or at the end of the original range, is where *b* is in the other."""
         if self.alignment is None:
-            return a - self.original.addr == b - self.rebuilt.addr
-        if not self.rebuilt.addr <= b <= self.rebuilt.addr + self.rebuilt.size:
+            return a - self.a_low == b - self.b_low
+        if not self.b_low <= b <= self.b_high:
             return False
         i, j = bisect_right(self.a_starts, a) - 1, bisect_right(self.b_starts, b) - 1
         if a == self.a_starts[i] and b == self.b_starts[j]:
             low, high = self.alignment.places(i)
             return low <= j <= high
-        within = a - self.a_starts[i]
-        return b - self.b_starts[j] == within and self.alignment.partner(i) == j
+        if b - self.b_starts[j] != a - self.a_starts[i]:
+            return False
+        last = len(self.a_starts) - 1, len(self.b_starts) - 1
+        return (i, j) == last or self.alignment.partner(i) == j
 
 
 @dataclass(frozen=True)
 class Places:
-    """The places of a whole object: those of its code sections, and by layout everything else."""
+    """The places of a whole object: those of its code, and *elsewhere* says it for the rest."""
 
     code: tuple[CodePair, ...]
     elsewhere: Callable[[int, int], bool]
 
+    @cached_property
+    def _pairs(self) -> list[CodePair]:
+        return sorted(self.code, key=lambda pair: pair.a_low)
+
+    @cached_property
+    def _lows(self) -> list[int]:
+        return [pair.a_low for pair in self._pairs]
+
+    @cached_property
+    def _ends(self) -> dict[int, CodePair]:
+        return {pair.a_high: pair for pair in self._pairs}
+
+    def pair_at(self, a: int) -> CodePair | None:
+        """The pair whose original range holds *a*."""
+        index = bisect_right(self._lows, a) - 1
+        pair = self._pairs[index] if index >= 0 else None
+        return pair if pair is not None and a < pair.a_high else None
+
     def same(self, a: int, b: int) -> bool:
         """Whether address *a* of the original is the same place as *b* of the rebuilt object."""
-        for pair in self.code:
-            if pair.original.addr <= a < pair.original.addr + pair.original.size:
-                return pair.same(a, b)
-        for pair in self.code:
-            if a == pair.original.addr + pair.original.size:
-                return pair.same(a, b)
-        return self.elsewhere(a, b)
+        pair = self.pair_at(a) or self._ends.get(a)
+        return pair.same(a, b) if pair is not None else self.elsewhere(a, b)

@@ -12,6 +12,7 @@ __all__ = [
     "Check",
     "DontCare",
     "Finding",
+    "Function",
     "Hunk",
     "Line",
     "Report",
@@ -87,8 +88,9 @@ class Line:
 class Row:
     """Lines that stand side by side.
 
-    ``kind`` is ``same`` (context), ``changed``, ``branch`` (the same branch, but it leads to
-    another place), ``removed`` (no rebuilt line) or ``inserted`` (no original line).
+    ``kind`` is ``same`` (context), ``changed``, ``branch`` (the same branch or part of an address,
+    but it leads to another place), ``removed`` (no rebuilt line) or ``inserted`` (no original
+    line).
     """
 
     kind: str
@@ -98,10 +100,38 @@ class Row:
 
 @dataclass(frozen=True)
 class Hunk:
-    """A run of rows of one code section, with some rows of context around what differs."""
+    """A run of rows of one code section, with some rows of context around what differs.
+
+    ``function`` is the symbol they belong to, or "" where the section holds only one.
+    """
 
     section: str
     rows: tuple[Row, ...]
+    function: str = ""
+
+
+@dataclass(frozen=True)
+class Function:
+    """A kernel, a function or data in a code section that holds several.
+
+    ``verdict`` is ``identical``, ``equivalent``, ``different``, ``missing`` (in the rebuilt object)
+    or ``new``; ``original`` and ``rebuilt`` are its addresses. What has no symbol is named by its
+    place.
+    """
+
+    name: str
+    section: str
+    verdict: str
+    original: int | None
+    rebuilt: int | None
+
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"name": self.name, "section": self.section}
+        found["verdict"] = self.verdict
+        for key, value in (("original", self.original), ("rebuilt", self.rebuilt)):
+            if value is not None:
+                found[key] = value
+        return found
 
 
 @dataclass(frozen=True)
@@ -134,12 +164,17 @@ class DontCare:
 
 @dataclass(frozen=True)
 class Check:
-    """A check: its verdict, what it found. ``hunks`` and ``dont_care`` are the text check's."""
+    """A check: its verdict, what it found.
+
+    ``hunks``, ``dont_care`` and ``functions`` are the text check's. ``functions`` is empty where
+    nothing had to be compared, or where no code section holds more than one.
+    """
 
     verdict: Verdict
     findings: tuple[Finding, ...] = ()
     hunks: tuple[Hunk, ...] = ()
     dont_care: tuple[DontCare, ...] = ()
+    functions: tuple[Function, ...] = ()
 
     @property
     def differing_rows(self) -> int:
@@ -156,6 +191,7 @@ class Check:
             found["instructions"] = [
                 {
                     "section": hunk.section,
+                    **({"function": hunk.function} if hunk.function else {}),
                     "kind": row.kind,
                     **({"original": row.original.to_json()} if row.original else {}),
                     **({"rebuilt": row.rebuilt.to_json()} if row.rebuilt else {}),
@@ -164,6 +200,8 @@ class Check:
                 for row in hunk.rows
                 if row.kind != "same"
             ]
+        if self.functions:
+            found["functions"] = [function.to_json() for function in self.functions]
         if self.dont_care:
             found["dont_care"] = [row.to_json() for row in self.dont_care]
         return found

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 
 from coasm.codeobject import CodeObject
-from coasm.compare.image import data_sections
-from coasm.compare.places import CodePair, Places, by_layout, named
+from coasm.compare.data import data_places, data_sections
+from coasm.compare.places import CodePair, Places, named
 from coasm.compare.report import ABSENT, Check, Finding, Verdict
 from coasm.llvm import Llvm
 from coasm.target import Processor
@@ -31,11 +31,13 @@ def check_text(
     """The code sections, by name; and which places in them correspond.
 
     Equal bytes are identical, and nothing is disassembled for them, unless sections moved against
-    each other and code reaches from one into another. Otherwise the instructions are aligned and
-    compared by their text; of a branch not the label or the distance counts, but the place that it
-    leads to. Equivalent: the same instructions in the same order, in encodings that differ in bits
-    that the disassembler ignores. Data is compared by its bytes. Without *llvm* one is looked for
-    when it is needed.
+    each other and code reaches from one into another. Otherwise the kernels and functions of each
+    section are paired by name, whatever their order and address, and their instructions are
+    aligned and compared by their text; of a branch, or of an address that is proven to be one, not
+    the label or the distance counts, but the place that it leads to. Equivalent: the same
+    instructions in the same order, in encodings that differ in such distances and in bits that the
+    disassembler ignores. Data is compared by its bytes. Without *llvm* one is looked for when it is
+    needed.
 
     Raises:
         ToolError: LLVM is needed, and there is none.
@@ -54,8 +56,8 @@ def check_text(
     )
     identical = not findings and all(a.data == b.data for a, b in common)
     if identical and not _reaches_out(original, rebuilt):
-        pairs = tuple(CodePair(a, b) for a, b in common)
-        return Check(Verdict.IDENTICAL), Places(pairs, by_layout(original, rebuilt))
+        pairs = tuple(CodePair.whole(a, b) for a, b in common)
+        return Check(Verdict.IDENTICAL), Places(pairs, data_places(original, rebuilt).same)
 
     from coasm.compare.instructions import compare
 
@@ -65,7 +67,8 @@ def check_text(
         verdict = Verdict.DIFFERENT
     else:
         verdict = Verdict.IDENTICAL if identical else Verdict.EQUIVALENT
-    return Check(verdict, findings, compared.hunks, compared.dont_care), compared.places
+    check = Check(verdict, findings, compared.hunks, compared.dont_care, compared.functions)
+    return check, compared.places
 
 
 def moves(original: CodeObject, rebuilt: CodeObject, *, data: bool) -> set[int]:

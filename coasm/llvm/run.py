@@ -11,7 +11,6 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from coasm.errors import AssemblyError, ToolError
@@ -25,6 +24,7 @@ __all__ = [
     "clang_command",
     "link",
     "objdump",
+    "write_bytes",
 ]
 
 TRIPLE = "amdgcn-amd-amdhsa"
@@ -67,6 +67,17 @@ def run(command: Sequence[str | os.PathLike[str]]) -> subprocess.CompletedProces
         raise ToolError(f"{command[0]} did not end within {TIMEOUT} s") from None
     except OSError as error:
         raise ToolError(f"cannot run {command[0]}: {error.strerror or error}") from None
+
+
+def write_bytes(path: str, data: bytes) -> None:
+    """Write a file for a tool (pathlib would be imported for nothing else)."""
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+def _read_bytes(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def objdump(llvm: Llvm, paths: Sequence[str | os.PathLike[str]], mattr: str = "") -> Dump:
@@ -153,7 +164,7 @@ def assemble(
             raise AssemblyError(f"the assembler crashed ({name}) on this input")
         if process.returncode != 0:
             return Assembled(None, messages)
-        return Assembled(Path(out).read_bytes(), messages)
+        return Assembled(_read_bytes(out), messages)
 
 
 #: Features that clang's driver has a flag for; it cannot be told of the others.
@@ -186,10 +197,10 @@ def link(llvm: Llvm, objects: Sequence[bytes], extra: Sequence[str] = ()) -> byt
         paths = []
         for index, data in enumerate(objects):
             paths.append(os.path.join(folder, f"in{index}.o"))
-            Path(paths[-1]).write_bytes(data)
+            write_bytes(paths[-1], data)
         out = os.path.join(folder, "out.co")
         done = run([llvm.lld, "--no-undefined", "-shared", *extra, *paths, "-o", out])
         if done.returncode != 0 or not os.path.exists(out):
             text = done.stderr.decode("utf-8", "replace").replace(folder + os.sep, "")
             raise AssemblyError(f"the linker refused the object:\n{text.rstrip()}")
-        return Path(out).read_bytes()
+        return _read_bytes(out)

@@ -63,8 +63,7 @@ def test_all_real_objects(corpus: list[Path], llvm: Llvm) -> None:
         co = load(path)
         found = roundtrip(co, llvm)
         assert _ok(found), f"{path.name}: {found}"
-        if co.target.name in ("gfx942", "gfx950"):
-            assert found.raw == 0, path.name
+        assert found.raw == 0, path.name
 
 
 # --- noise ---------------------------------------------------------------------------------

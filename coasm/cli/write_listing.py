@@ -1,0 +1,114 @@
+"""What ``coasm disasm`` does; without typer, whose import takes as long as the disassembly.
+
+:func:`simple` reads the command lines that nearly everybody types. Whatever it does not know,
+help and mistakes included, is left to typer, and means the same there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from coasm.cli.terminal import printable
+
+__all__ = ["simple", "write_listing"]
+
+#: Option → (parameter of :func:`write_listing`, whether a value follows): those of ``disasm``.
+_OPTIONS = {
+    "-o": ("output", True),
+    "--output": ("output", True),
+    "-f": ("force", False),
+    "--force": ("force", False),
+    "--json": ("json_", False),
+    "--llvm": ("llvm", True),
+}
+
+
+def simple(arguments: Sequence[str]) -> dict[str, Any] | None:
+    """The parameters of :func:`write_listing` that *arguments* name; None where typer must read."""
+    found: dict[str, Any] = {}
+    waiting: str | None = None
+    for argument in arguments:
+        if waiting is not None:
+            if argument.startswith("-") and argument != "-":
+                return None
+            found[waiting], waiting = argument, None
+        elif argument in _OPTIONS:
+            name, takes_value = _OPTIONS[argument]
+            if name in found:
+                return None
+            if takes_value:
+                waiting = name
+            else:
+                found[name] = True
+        elif argument.startswith("-") or not argument or "file" in found:
+            return None
+        else:
+            found["file"] = argument
+    return found if "file" in found and waiting is None else None
+
+
+def write_listing(
+    file: str,
+    *,
+    output: str | None = None,
+    force: bool = False,
+    json_: bool = False,
+    llvm: str | None = None,
+) -> None:
+    """Write the listing of *file* and say so; see ``coasm disasm --help``."""
+    from coasm.asm.exact import exact_listing
+    from coasm.bundle.opening import open_code_object
+    from coasm.llvm import find_llvm, prefetch
+    from coasm.output import check_target, write_file
+
+    path = _listing_name(file) if output is None else output
+    check_target(path, force=force, inputs=(file,))
+    co = open_code_object(file)
+    tools = find_llvm(llvm, processor=co.target.name)
+    shown = _listing_name(file) if path == "-" else path
+    found = exact_listing(co, tools, dump=prefetch.take(file, tools.objdump), output=shown)
+    write_file(path, found.text.encode("utf-8", "surrogateescape"))
+    if json_ and path != "-":
+        import json
+
+        print(
+            json.dumps(
+                {
+                    "path": file,
+                    "output": path,
+                    "target": str(co.target),
+                    "code_object_version": co.code_object_version,
+                    "kernels": [k.name for k in co.kernels],
+                    "instructions": found.instructions,
+                    "raw": found.raw,
+                    "pinned": found.pinned,
+                    "warnings": list(found.warnings),
+                }
+            )
+        )
+        return
+    counts = [f"{found.instructions:,} instructions"]
+    if found.pinned:
+        counts.append(f"{found.pinned:,} pinned")
+    if found.raw:
+        counts.append(f"{found.raw:,} as data")
+    kernels = len(co.kernels)
+    say = sys.stderr if path == "-" else sys.stdout
+    print(
+        f"{printable(path)}: {co.target}, {kernels} kernel{'s' * (kernels != 1)}, "
+        f"{', '.join(counts)}; assembles to the same bytes",
+        file=say,
+    )
+    for warning in found.warnings:
+        print(f"coasm: warning: {printable(warning)}", file=sys.stderr)
+
+
+def _listing_name(file: str) -> str:
+    """Where the listing of *file* goes: beside it, with the target in the name of one inside."""
+    if os.path.exists(file):
+        return os.path.splitext(file)[0] + ".s"
+    folder, name = os.path.split(file)
+    return os.path.join(folder, name.replace(":", ".").replace("#", ".") + ".s")
