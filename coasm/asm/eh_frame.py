@@ -16,10 +16,14 @@ _PCREL_SDATA4 = 0x1B
 
 
 class CodePointer(NamedTuple):
-    """Four bytes at *offset* of the section hold the distance from there to *target*."""
+    """Four bytes at *offset* of the section hold the distance from there to *target*.
+
+    The four bytes behind them hold how many bytes of code from there on the entry is for.
+    """
 
     offset: int
     target: int
+    size: int
 
 
 def code_pointers(data: bytes, address: int) -> list[CodePointer] | None:
@@ -45,7 +49,7 @@ def code_pointers(data: bytes, address: int) -> list[CodePointer] | None:
         else:
             if encodings.get(at + 4 - pointer) != _PCREL_SDATA4 or length < 12:
                 return None
-            (distance,) = struct.unpack_from("<i", data, at + 8)
-            found.append(CodePointer(at + 8, address + at + 8 + distance))
+            distance, size = struct.unpack_from("<ii", data, at + 8)
+            found.append(CodePointer(at + 8, address + at + 8 + distance, size))
         at = end
     return found if at == len(data) else None

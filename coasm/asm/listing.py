@@ -149,6 +149,7 @@ class _Writer:
         self.targets = self._branch_targets()
         self.data_labels: dict[int, str] = {}
         self.fixed_targets: set[int] = set()
+        self.frame_ends: dict[int, str] = {}
         self._name_addresses()
 
     # --- names -----------------------------------------------------------------------------
@@ -214,7 +215,9 @@ class _Writer:
             section = self.co.sections[index]
             starts.add(section.addr + section.size)
             wanted = {r.target for r in self.references.values()} & starts
-            wanted |= {p.target for ps in self.pointers.values() for p in ps.values()} & starts
+            wanted |= {
+                p.target for ps in self.pointers.values() for p in ps.values() if p.base is None
+            } & starts
             for item in items:
                 if isinstance(item, Instruction) and item.address not in self.known.raw:
                     target = branch_target(item)
@@ -233,7 +236,10 @@ class _Writer:
         self.addresses: dict[int, str] = {}
         wanted = {r.target for r in self.references.values() if r.symbol is None}
         wanted |= {
-            p.target for ps in self.pointers.values() for p in ps.values() if p.symbol is None
+            p.target
+            for ps in self.pointers.values()
+            for p in ps.values()
+            if p.symbol is None and p.base is None
         }
         for target in sorted(wanted):
             name = self._address_name(target)
@@ -429,6 +435,12 @@ class _Writer:
             for symbol in symbols[address]:
                 if symbol.size and address + symbol.size in self.item_starts:
                     self.ends[address + symbol.size].append(self.names[symbol.index])
+        # Where the code of a frame entry ends is no symbol's place: that may move to its alignment.
+        for pointers in self.pointers.values():
+            for pointer in pointers.values():
+                if pointer.base is not None and pointer.target in self.item_starts:
+                    self.frame_ends[pointer.target] = self._end_label(pointer.target, section)
+                    self.ends.setdefault(pointer.target, [])
         places: list[tuple[int, int]] = []  # (line, address): where labels may still be put
         pieces = self._split(items, {*starts, *self.ends})
         begun = {piece.address for piece in pieces}
@@ -448,8 +460,8 @@ class _Writer:
                 rows.append((len(lines), index, item))
                 lines.append("\t" + item.text)
                 continue
-            places.append((len(lines), address))
             self._labels_at(address, section)
+            places.append((len(lines), address))
             while pending and address < pending[-1] < address + len(item.data):
                 self._inside_labels(pending.pop(), address, section)
             if isinstance(item, Raw):
@@ -457,8 +469,8 @@ class _Writer:
             else:
                 self._instruction(item, section)
         end = section.addr + section.size
-        places.append((len(self.lines), end))
         self._labels_at(end, section)
+        places.append((len(self.lines), end))
         for address in reversed(pending):
             self._inside_labels(address, end, section)
         self._insert_target_labels(places, first)
@@ -675,6 +687,13 @@ class _Writer:
             if not low <= offset <= high - pointer.size:
                 continue
             self._bytes(section.data[at:offset])
+            if pointer.base is not None:
+                if pointer.target not in self.frame_ends:
+                    continue
+                name = f"{self.frame_ends[pointer.target]}-{self.addresses[pointer.base]}"
+                self.lines.append(f"\t.long {name}")
+                at = offset + pointer.size
+                continue
             if pointer.symbol is None:
                 name = self.addresses[pointer.target]
             else:

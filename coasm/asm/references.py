@@ -63,13 +63,15 @@ class CodeReference(NamedTuple):
 class Pointer(NamedTuple):
     """*size* bytes of data that hold an address, or with *relative* the distance to one.
 
-    A pointer to a named *symbol* is left to the loader; *target* is an addend then.
+    A pointer to a named *symbol* is left to the loader; *target* is an addend then. With *base*
+    they hold the distance from there to *target*, both in code.
     """
 
     size: int
     target: int
     relative: bool
     symbol: int | None = None
+    base: int | None = None
 
 
 class References(NamedTuple):
@@ -237,7 +239,10 @@ def _pointers(co: CodeObject) -> dict[int, dict[int, Pointer]]:
             pointers = code_pointers(section.data, section.addr)
             if pointers is None:
                 raise UnsupportedError(f"{co.name}: .eh_frame is in no known form")
-            found[section.index] = {p.offset: Pointer(4, p.target, True) for p in pointers}
+            frames = found.setdefault(section.index, {})
+            for p in pointers:
+                frames[p.offset] = Pointer(4, p.target, True)
+                frames[p.offset + 4] = Pointer(4, p.target + p.size, False, base=p.target)
     for relocation in co.elf.relocations:
         table = co.elf.sections[relocation.section]
         where = f"{co.name}: section {display(table.name)!r}: the relocation of"

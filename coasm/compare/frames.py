@@ -29,12 +29,11 @@ def frames_of(section: Section) -> list[Frame] | None:
     if pointers is None:
         return None
     frames = []
-    for at, target in pointers:
+    for at, target, reach in pointers:
         base = at - 8  # length, distance to the CIE, then the address
         length, distance = struct.unpack_from("<II", data, base)
         cie = base + 4 - distance
         (size,) = struct.unpack_from("<I", data, cie)
-        (reach,) = struct.unpack_from("<I", data, at + 4)
         # DW_CFA_nop, which is 0, fills an entry up.
         content = data[cie : cie + 4 + size], data[at + 8 : base + 4 + length].rstrip(b"\0")
         frames.append(Frame(target, target + reach, content))
