@@ -36,6 +36,7 @@ __all__ = [
     "Raw",
     "branch_target",
     "decode",
+    "decode_bytes",
     "disassemble",
     "features",
     "has_true16",
@@ -332,12 +333,7 @@ class _Careful:
         """Disassemble *data*; None where the disassembler failed."""
         self.probes += 1
         starts = [b for b in boundaries if b < len(data)]
-        with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
-            path = os.path.join(folder, "probe.co")
-            abi_version = self.co.elf.header.abi_version
-            write_bytes(path, probe(self.co.target, abi_version, data, starts))
-            dump = objdump(self.llvm, [path], self.mattr)
-        return parse_dump(dump.text) if dump.complete else None
+        return decode_bytes(self.co, self.llvm, data, starts, self.mattr)
 
     def _find_crash(self, data: bytes, boundaries: list[int], good: int) -> tuple[int | None, int]:
         """The offset of the first item that the disassembler does not survive, if it is found.
@@ -449,6 +445,20 @@ class _Careful:
                     if run >= 0 and runs[run][0] < target < runs[run][1]:
                         self.targets.add(target)
         return len(self.targets) > before
+
+
+def decode_bytes(
+    co: CodeObject, llvm: Llvm, code: bytes, starts: Sequence[int], mattr: str
+) -> list[tuple[int, int, str]] | None:
+    """:func:`parse_dump` of *code* as if it were *co*'s, at address 0 and begun anew at *starts*.
+
+    None where the disassembler failed.
+    """
+    with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
+        path = os.path.join(folder, "probe.co")
+        write_bytes(path, probe(co.target, co.elf.header.abi_version, code, starts))
+        dump = objdump(llvm, [path], mattr)
+    return parse_dump(dump.text) if dump.complete else None
 
 
 def probe(target: TargetID, abi_version: int, code: bytes, starts: Sequence[int]) -> bytes:

@@ -22,10 +22,9 @@ from coasm.asm.decode import (
     Raw,
     branch_target,
     decode,
+    decode_bytes,
     features,
     has_true16,
-    parse_dump,
-    probe,
 )
 from coasm.asm.listing import Knowledge, Listing, head_lines, render
 from coasm.asm.names import display
@@ -36,7 +35,7 @@ from coasm.codeobject import CodeObject, Section
 from coasm.codeobject.elf import SHT_NOBITS, SHT_NOTE, STT_FILE, STT_SECTION, Elf
 from coasm.errors import CoasmError, UnsupportedError
 from coasm.llvm import Llvm
-from coasm.llvm.run import Dump, clang_command, objdump
+from coasm.llvm.run import Dump, clang_command
 
 __all__ = ["Exact", "exact_listing"]
 
@@ -533,8 +532,6 @@ def _decodes_alike(
     co: CodeObject, found: dict[int, tuple[Instruction, bytes]], llvm: Llvm, what: Declared
 ) -> set[int]:
     """The addresses whose new encoding the disassembler prints as the text that made it."""
-    import tempfile
-    from pathlib import Path
 
     distinct: dict[tuple[str, bytes], int] = {}
     for item, made in found.values():
@@ -545,11 +542,8 @@ def _decodes_alike(
         code += made + b"\0" * (-len(made) % 4)
     if not code:
         return set()
-    with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
-        path = Path(folder, "probe.co")
-        path.write_bytes(probe(co.target, co.elf.header.abi_version, code, starts))
-        dump = objdump(llvm, [path], ",".join(feature_list(what)))
-    lines = {address: (size, text) for address, size, text in parse_dump(dump.text)}
+    rows = decode_bytes(co, llvm, code, starts, ",".join(feature_list(what))) or []
+    lines = {address: (size, text) for address, size, text in rows}
     good = set()
     for (text, made), start in zip(distinct, starts, strict=True):
         size, printed = lines.get(start, (0, ""))

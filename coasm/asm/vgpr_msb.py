@@ -9,23 +9,19 @@ again under the state it runs in. Source: LLVM, AMDGPUInstPrinter and AMDGPULowe
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 
 from coasm.asm.decode import (
     Instruction,
     Item,
     branch_target,
-    parse_dump,
-    probe,
+    decode_bytes,
     real_registers,
 )
 from coasm.asm.quirks import dont_care_rows
 from coasm.codeobject import CodeObject
 from coasm.codeobject.elf import STT_FUNC
 from coasm.llvm import Llvm
-from coasm.llvm.run import objdump, write_bytes
 
 __all__ = ["states", "with_registers"]
 
@@ -95,12 +91,8 @@ def with_registers(
         stream += (_SET_MSB | state).to_bytes(4, "little") + data
     printed: dict[int, str] = {}
     if stream:
-        with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
-            path = os.path.join(folder, "probe.co")
-            abi = co.elf.header.abi_version
-            write_bytes(path, probe(co.target, abi, bytes(stream), starts))
-            dump = objdump(llvm, [path], mattr)
-        printed = {address: text for address, _, text in parse_dump(dump.text)}
+        rows = decode_bytes(co, llvm, bytes(stream), starts, mattr) or []
+        printed = {address: text for address, _, text in rows}
 
     def settled(item: Item) -> Item:
         if not isinstance(item, Instruction):
