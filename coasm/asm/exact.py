@@ -172,7 +172,9 @@ def _unsaid(item: Item) -> bool:
     """Whether an item is data, or an instruction whose text leaves out a half of a register."""
     if isinstance(item, Raw):
         return item.reason != DATA
-    if not item.text.startswith("v_") or "16" not in item.mnemonic or "op_sel" in item.text:
+    if not item.text.startswith("v_") or "16" not in item.text or "op_sel" in item.text:
+        return False
+    if not _HALVES.match(item.mnemonic):
         return False
     word = int.from_bytes(item.data[:4], "little")
     if word >> 26 == _VOP3:
@@ -180,6 +182,11 @@ def _unsaid(item: Item) -> bool:
     return _UPPER_HALF.search(item.text) is not None
 
 
+#: Instructions with an operand of 16 bits that is half a register; packed ones take it whole.
+_HALVES = re.compile(
+    r"v_(?!pk_|permlane|s?wmma|dot|cvt_(?:scale|pk|sr))(?:\w+_)?(?:bf|[fiub])16"
+    r"(?:_(?:[fiu](?:32|64)|fp8|bf8))?(?:_e32|_e64)?$"
+)
 #: GFX10 and later: the top bits of a VOP3 encoding, and its four op_sel bits.
 _VOP3, _OP_SEL = 0x35, 0x7800
 #: v128 to v255: the upper half of a register in the shorter encodings of 16-bit instructions.

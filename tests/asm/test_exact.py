@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import subprocess
 import time
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from coasm.asm.build import link_object
 from coasm.asm.exact import exact_listing
 from coasm.asm.like import like
 from coasm.codeobject import CodeObject, load
+from coasm.compare import verify
 from coasm.llvm.find import Llvm
 from coasm.trips import RoundTrip, roundtrip
 from tests.asm.tools import built, dump, loaded, patched_words
@@ -55,6 +57,21 @@ def test_some_real_objects(corpus: list[Path], llvm: Llvm) -> None:
     for path in sorted(corpus, key=lambda p: p.name)[::24]:
         found = roundtrip(load(path), llvm)
         assert _ok(found), f"{path.name}: {found}"
+
+
+def test_plain_clang_takes_the_listings_of_real_objects(
+    corpus: list[Path], llvm: Llvm, tmp_path: Path
+) -> None:
+    some = [p for p in corpus if "gfx1250" in p.parts][::3] + corpus[::48]
+    for path in some:
+        co = load(path)
+        listing = tmp_path / "listing.s"
+        listing.write_text(exact_listing(co, llvm).text)
+        version = f"-mcode-object-version={co.code_object_version}"
+        command = [llvm.clang, "-x", "assembler", "-target", "amdgcn-amd-amdhsa", version]
+        out = str(tmp_path / "plain.co")
+        subprocess.run([*command, f"-mcpu={co.target}", str(listing), "-o", out], check=True)
+        assert set(verify(co, load(out), llvm).verdicts.values()) <= {"identical", "equivalent"}
 
 
 @pytest.mark.slow
