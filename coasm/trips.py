@@ -14,8 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from coasm.bundle.opening import open_code_object
+from coasm.bundle.opening import is_code_object, open_code_object
 from coasm.codeobject import CodeObject, load
+from coasm.codeobject.model import read_input
 from coasm.errors import CoasmError, UnsupportedError
 from coasm.llvm import Llvm
 
@@ -185,7 +186,8 @@ def _batches(
     copies: dict[str, list[str]] = {}
     for path in paths:
         try:
-            data = open_code_object(path).data
+            plain = is_code_object(path)  # parsed where it is taken through the trip
+            data = read_input(path) if plain else open_code_object(path).data
         except CoasmError as error:
             failed.append(RoundTrip(path=path, error=str(error).removeprefix(f"{path}: ")))
             continue

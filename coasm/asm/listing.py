@@ -70,8 +70,7 @@ class Knowledge:
 class Listing(NamedTuple):
     """The text of a ``.s`` file, and which of its lines hold which instruction.
 
-    ``rows`` are (0-based line, section index, instruction as written) in address order;
-    ``warnings`` are for the person who edits it.
+    ``rows`` are (0-based line, section index, instruction as written) in address order.
     """
 
     text: str
@@ -79,7 +78,6 @@ class Listing(NamedTuple):
     symbol_names: dict[int, str]
     kernel_lines: dict[int, str]  # 0-based line → descriptor symbol
     note_line: int | None
-    warnings: tuple[str, ...]
     raw_count: int
 
 
@@ -133,7 +131,6 @@ class _Writer:
         self.kernel_lines: dict[int, str] = {}
         self.note_line: int | None = None
         self.raw_count = 0
-        self.warnings: list[str] = []
         self.sections = carried_sections(co)
         self.names = self._name_symbols()
         self.by_section: dict[int, dict[int, list[Symbol]]] = defaultdict(lambda: defaultdict(list))
@@ -315,7 +312,6 @@ class _Writer:
             self.names,
             self.kernel_lines,
             self.note_line,
-            tuple(self.warnings),
             self.raw_count,
         )
 
@@ -728,7 +724,7 @@ class _Writer:
             return
         from coasm.descriptor import describe
 
-        out.append(f"\t// kernel descriptor as data: {reason}")
+        out.append(f"\t// kernel descriptor as data: {display(reason or 'it has no symbol')}")
         out += [f"\t//   {display(line)}" for line in describe(kernel.descriptor, self.co.target)]
         data = kernel.descriptor
         code_symbol = next(

@@ -8,7 +8,6 @@ the object, before it is linked.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 __all__ = ["display", "is_plain", "parse_stand_ins", "quote", "spell", "stand_in_line"]
 
@@ -69,14 +68,3 @@ def parse_stand_ins(text: str) -> dict[str, str]:
         raw = match[2].replace('\\"', '"')
         found[match[1]] = raw.encode("ascii", "ignore").decode("unicode_escape")
     return found
-
-
-def unused(base: str, taken: Iterable[str]) -> str:
-    """*base*, with a number where it is taken."""
-    names = set(taken)
-    if base not in names:
-        return base
-    number = 2
-    while f"{base}_{number}" in names:
-        number += 1
-    return f"{base}_{number}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -61,14 +62,14 @@ def usage_warnings(co: CodeObject, llvm: Llvm) -> list[str]:
     starts = {k.entry for k in co.kernels} | {
         s.value for s in co.symbols if s.type == STT_FUNC and co.section_of(s) is not None
     }
+    addresses = [i.address for i in instructions]
+    bounds = sorted(starts)
     found = []
     for kernel in co.kernels:
-        end = min((s for s in starts if s > kernel.entry), default=None)
-        own = [
-            i
-            for i in instructions
-            if kernel.entry <= i.address and (end is None or i.address < end)
-        ]
+        following = bisect_right(bounds, kernel.entry)
+        first = bisect_left(addresses, kernel.entry)
+        last = bisect_left(addresses, bounds[following]) if following < len(bounds) else None
+        own = instructions[first:last]
         found += [f"{kernel.name}: {text}" for text in _over(co, kernel, used(own))]
         found += [f"{kernel.name}: {text}" for text in _disagreements(co, kernel)]
     return found
