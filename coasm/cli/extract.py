@@ -34,7 +34,10 @@ def extract(
     target: Annotated[
         str | None,
         typer.Option(
-            "--target", "-t", help="Only this one: gfx942, gfx90a:xnack+, or gfx942#2 of bundle 2."
+            "--target",
+            "-t",
+            metavar="TARGET",
+            help="Only this one: gfx942, gfx90a:xnack+, or gfx942#2 of bundle 2.",
         ),
     ] = None,
     list_: Annotated[

@@ -85,8 +85,8 @@ def _show(found: Summary, names: dict[str, str]) -> None:
     console.print()
     console.print(_table((*columns, "spilling"), rows))
     print("registers of a lane and a wave, LDS and scratch in bytes: the most that a kernel takes")
-    _kernels(console, "largest", found.kernels, lambda k: k.code, names)
-    _kernels(console, "that spill", found.kernels, lambda k: k.spills, names)
+    _kernels(console, "Largest kernels", found.kernels, lambda k: k.code, names)
+    _kernels(console, "Kernels that spill", found.kernels, lambda k: k.spills, names)
     if not any(kernel.spills for kernel in found.kernels):
         print("\nNo kernel spills registers.")
     for entry, what in found.other:
@@ -109,7 +109,7 @@ def _kernels(
     if not chosen:
         return
     more = f" ({_ROWS} of {len(chosen):,}, --json has all)" if len(chosen) > _ROWS else ""
-    console.print(f"\nKernels {title}{more}", style="bold")
+    console.print(f"\n{title}{more}", style="bold")
     rows = [
         (
             k.target,
@@ -124,8 +124,8 @@ def _kernels(
         )
         for k in chosen[:_ROWS]
     ]
-    columns = ("target", "code", "VGPRs", "SGPRs", "LDS", "scratch", "spilled V", "S", "kernel")
-    console.print(_table(columns, rows))
+    columns = ("target", "code", "VGPRs", "SGPRs", "LDS", "scratch")
+    console.print(_table((*columns, "VGPR spills", "SGPR spills", "kernel"), rows))
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str | int]]) -> Table:

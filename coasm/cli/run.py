@@ -21,12 +21,16 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
+#: Bytes of scratch that a work-item can have. Source: HIP, ``hipLimitStackSize``.
+MAX_STACK = (128 << 10) - 16
+
 
 def run(
     file: Annotated[
         str | None,
         typer.Argument(
-            metavar="[FILE.co]", help="With --spec: run this object instead of its own."
+            metavar="[FILE.co]",
+            help="With --spec: run this object (or LIBRARY:TARGET) instead of its own.",
         ),
     ] = None,
     m: Annotated[int | None, typer.Option("-m", help="Rows of A and D.")] = None,
@@ -74,6 +78,15 @@ def run(
     num_cu: Annotated[
         int, typer.Option("--num-cu", min=1, help="Emulator: compute units, for the tile choice.")
     ] = 256,
+    stack: Annotated[
+        int | None,
+        typer.Option(
+            "--stack",
+            min=1,
+            max=MAX_STACK,
+            help="Emulator: bytes of stack where a kernel's has no bound (default: 1024).",
+        ),
+    ] = None,
     race: Annotated[bool, typer.Option("--race", help="Emulator: report LDS races.")] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Emulator: refuse registers never written.")
@@ -122,8 +135,10 @@ def run(
     if list_:
         _list(co_dir, json_)
         return 0
-    if backend == "hip" and any((race, strict, max_instructions, trace, stop_at)):
-        raise LaunchError("--race, --strict, --max-instructions, --trace, --stop-at: emulator only")
+    if backend == "hip" and any((race, strict, max_instructions, trace, stop_at, stack)):
+        raise LaunchError(
+            "--race, --strict, --max-instructions, --stack, --trace, --stop-at: emulator only"
+        )
 
     def options() -> Options:
         from coasm import emulator
@@ -135,6 +150,7 @@ def run(
             trace=_trace(trace, json_),
             stop_at=_place(stop_at),
             num_cu=num_cu,
+            stack=emulator.STACK if stack is None else stack,
         )
 
     if spec is not None:
@@ -392,13 +408,13 @@ def _spec(
     json_: bool,
     llvm: str | None,
 ) -> int:
-    from coasm.codeobject import load
+    from coasm.bundle.opening import open_code_object
     from coasm.launch.device import open_device
     from coasm.launch.spec import read_spec
     from coasm.launch.spec import run as run_spec
 
     spec = read_spec(path)
-    co = load(file) if file is not None else spec.load_object(llvm)
+    co = open_code_object(file) if file is not None else spec.load_object(llvm)
     device, note = open_device(backend, co.target, llvm=llvm, options=options)
     _note(note)
     try:

@@ -21,6 +21,8 @@ __all__ = ["EmulationError", "Memory", "Options", "Outcome", "Trace", "launch"]
 
 #: Wave-instructions after which a launch is given up, unless the options say otherwise.
 MAX_INSTRUCTIONS = 1_000_000_000
+#: HIP's stack of a work-item, where neither kernel nor program says one.
+STACK = 1024
 
 
 class Trace(NamedTuple):
@@ -42,7 +44,9 @@ class Options(NamedTuple):
     was never written is one. ``max_instructions``: wave-instructions until the launch counts as a
     runaway (None: a generous number). ``stop_at``: an address or a label at which
     the launch ends with a dump, given in :attr:`Outcome.dump`. ``num_cu``: compute units that the
-    device is taken to have.
+    device is taken to have. ``stack``: bytes of scratch that a work-item gets at least where the
+    kernel's descriptor says that its stack has no bound (recursion, calls through pointers), as
+    HIP's ``hipLimitStackSize``.
     """
 
     race: bool = False
@@ -51,6 +55,7 @@ class Options(NamedTuple):
     trace: Trace | None = None
     stop_at: int | str | None = None
     num_cu: int = 256
+    stack: int = STACK
 
 
 class Outcome(NamedTuple):

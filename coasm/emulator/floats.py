@@ -300,6 +300,42 @@ row("v_mad_f32 v_mad_legacy_f32", floating("f32 f32 f32 f32", lambda a, b, c: fl
 row("v_mad_legacy_f16", floating("f16 f16 f16 f16", lambda a, b, c: a * b + c))
 
 
+def _mixed(out: str, high: bool = False) -> Callable[[Context, Parsed], Step]:
+    """Sources of f32, or of either half of an f16 register as op_sel_hi and op_sel say; a fused
+    multiply-add in f32. Its f16 result goes to one half of a register and leaves the other alone.
+    """
+    dtype = DTYPES[out]
+
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        _check_rounding(ctx, {"f32", out})
+        halves = parsed.bits("op_sel_hi", 3)
+        gets = [ctx.source(parsed, 1 + at, "f16" if half else "f32")
+                for at, half in enumerate(halves)]  # fmt: skip
+        where = parsed._replace(modifiers={"op_sel": "[0,0,0,1]"} if high else {})
+        put = ctx.target(where, out, keep=True)
+        finish = _output(ctx, parsed, out)
+        flushes = out != "f32" and ctx.flushes_out("f32")
+
+        def step(s: Group) -> None:
+            a, b, c = (get(s).astype(np.float32, copy=False) for get in gets)
+            result = np.asarray(fma32(a, b, c))
+            if INVALID[0]:
+                result = default_nan(result, (a, b, c))
+            if flushes:
+                result = flush(result)
+            result = result.astype(dtype, copy=False)
+            put(s, result if finish is None else finish(result))
+
+        return step
+
+    return build
+
+
+row("v_fma_mix_f32", _mixed("f32"))
+row("v_fma_mixlo_f16", _mixed("f16"))
+row("v_fma_mixhi_f16", _mixed("f16", high=True))
+
+
 def _accumulate(kind: str, order: str) -> Callable[[Context, Parsed], Step]:
     """fmac: the result register is the addend; fmamk, fmaak: a constant is a factor, the addend."""
     inner = floating(f"{kind} {kind} {kind} {kind}", _FMA[kind])

@@ -249,12 +249,8 @@ class Context:
             first, count = (vgprs, self.layout.agprs) if at >= vgprs else (0, vgprs)
 
             def indexed(s: Group) -> Array:
-                rows = base + (s.su[124] & np.uint32(0xFF)).astype(np.int64)
-                if (rows >= count).any():
-                    raise Fault(
-                        f"the indexed register is beyond the {count} allocated",
-                        _first(rows >= count),
-                    )
+                rows = base + self._offsets(s)
+                _check_indexed(rows, count)
                 out: Array = s.V[first + rows, np.arange(s.n)]
                 return out
 
@@ -390,7 +386,9 @@ class Context:
         rows = self.rows(operand)
         enabled = write_mask(parsed)
         if self.index & INDEX_DST:
-            raise Fault("VGPR index mode on the destination is not emulated")
+            if not kind.endswith("32") or enabled or "dst_sel" in parsed.modifiers:
+                raise Fault("VGPR index mode on a destination of this form is not emulated")
+            return self._indexed_target(rows[0])
         if kind.endswith("64"):
 
             def put_wide(s: Group, value: Array) -> None:
@@ -423,6 +421,31 @@ class Context:
             store(s, row, bits, enabled)
 
         return put_half
+
+    def _indexed_target(self, row: int) -> Setter:
+        """Writes the register that is M0[7:0] behind *row*; each wave has an M0 of its own."""
+        vgprs = self.layout.vgprs
+        first, count = (vgprs, self.layout.agprs) if row >= vgprs else (0, vgprs)
+        # What is known of registers holds for the one that the instruction names.
+        self.clean.clear()
+
+        def put(s: Group, value: Array) -> None:
+            rows = row - first + self._offsets(s)
+            _check_indexed(rows, count)
+            rows += first
+            waves = np.arange(s.n)
+            kept = s.V[rows, waves]
+            s.V[rows, waves] = np.where(s.mask, value.view(np.uint32), kept)
+            s.decoded.clear()
+            if s.written is not None:
+                s.written[rows, waves] = True
+
+        return put
+
+    @staticmethod
+    def _offsets(s: Group) -> Array:
+        """What VGPR index mode adds to a register's number: M0[7:0] of each wave."""
+        return (s.su[124] & np.uint32(0xFF)).astype(np.int64)
 
     def _sdwa_target(self, parsed: Parsed, row: int, enabled: Getter | None) -> Setter:
         select = parsed.modifiers["dst_sel"]
@@ -527,8 +550,10 @@ def _bit_modifiers(operand: Register, get: Getter, sign: int) -> Getter:
     return modified
 
 
-def _first(bad: Array) -> int:
-    return int(np.argwhere(bad)[0][0])
+def _check_indexed(rows: Array, count: int) -> None:
+    bad = rows >= count
+    if bad.any():
+        raise Fault(f"the indexed register is beyond the {count} allocated", int(np.argmax(bad)))
 
 
 def _sdwa(raw: Getter, select: str, sext: bool) -> Getter:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coasm.emulator.errors import EmulationError
 from coasm.errors import UnsupportedError
@@ -157,7 +157,8 @@ class Program:
 
 
 _PROGRAMS: dict[tuple[bytes, str, int], Program] = {}
-_KEEP = 64
+_CODE: dict[bytes, tuple[Instruction, ...]] = {}  # the last objects', for their other kernels
+_KEEP, _KEEP_CODE = 64, 4
 
 
 def program_of(co: CodeObject, kernel: Kernel, llvm: Llvm) -> Program:
@@ -171,18 +172,29 @@ def program_of(co: CodeObject, kernel: Kernel, llvm: Llvm) -> Program:
 
     from coasm.asm.decode import disassemble
 
-    key = hashlib.sha256(co.data).digest(), kernel.symbol, kernel.entry
+    digest = hashlib.sha256(co.data).digest()
+    key = digest, kernel.symbol, kernel.entry
     found = _PROGRAMS.get(key)
     if found is None:
-        program = Program(co, kernel, disassemble(co, llvm).instructions)
+        code = _CODE.get(digest)
+        if code is None:
+            code = tuple(disassemble(co, llvm).instructions)
+            _drop(_CODE, _KEEP_CODE)
+            _CODE[digest] = code
+        program = Program(co, kernel, code)
         if kernel.entry not in program.instructions:
             raise EmulationError(
                 f"{co.name}: {kernel.name}: no instruction at its entry {kernel.entry:#x}"
             )
-        while len(_PROGRAMS) >= _KEEP:
-            del _PROGRAMS[next(iter(_PROGRAMS))]
+        _drop(_PROGRAMS, _KEEP)
         found = _PROGRAMS[key] = program
     return found
+
+
+def _drop(kept: dict[Any, Any], most: int) -> None:
+    """Make room for one more: what came first goes."""
+    while len(kept) >= most:
+        del kept[next(iter(kept))]
 
 
 def register_list(mask: int) -> str:

@@ -69,13 +69,16 @@ def run(
         len(kernarg), asked.kernarg_size, int(kernel.metadata.get(".kernarg_segment_size") or 0)
     )
     arguments = memory.allocate(max(size, 4), f"arguments of {kernel.name}", kernarg)
-    packet = memory.allocate(64, "dispatch packet", _packet(grid, workgroup, arguments))
+    scratch = max(asked.scratch, options.stack + 15 & ~15) if asked.dynamic_stack else asked.scratch
+    packet = memory.allocate(
+        64, "dispatch packet", _packet(grid, workgroup, scratch, lds, arguments)
+    )
     image, base = _image(co, memory)
     total = grid[0] * grid[1] * grid[2]
     waves = -(-(workgroup[0] * workgroup[1] * workgroup[2]) // LANES)
-    machine = Machine(program, memory, asked, options, lds, asked.scratch, base)
+    machine = Machine(program, memory, asked, options, lds, scratch, base)
     stop = _stop_address(program, options)
-    each = waves * (machine.layout.rows * 256 + asked.scratch * LANES) + lds
+    each = waves * (machine.layout.rows * 256 + scratch * LANES) + lds
     chunk = max(1, min(total, CHUNK_BYTES // max(each, 1)))
     if options.trace is not None:
         from coasm.emulator.trace import Tracer
@@ -135,19 +138,23 @@ def _check(
             f"{kernel.name}: {lds} bytes of LDS; a {processor.name} workgroup has "
             f"{processor.family.lds_bytes}"
         )
-    if asked.dynamic_stack and not asked.scratch:
-        raise UnsupportedError(f"{kernel.name}: a dynamic stack without a size is not emulated")
     if asked.wave_size != LANES:
         raise UnsupportedError(f"{kernel.name}: waves of {asked.wave_size} lanes are not emulated")
 
 
-def _packet(grid: tuple[int, int, int], workgroup: tuple[int, int, int], arguments: int) -> bytes:
+def _packet(
+    grid: tuple[int, int, int],
+    workgroup: tuple[int, int, int],
+    scratch: int,
+    lds: int,
+    arguments: int,
+) -> bytes:
     """The AQL dispatch packet: sizes in work-items, 64 bytes."""
     whole = [g * w for g, w in zip(grid, workgroup, strict=True)]
     dimensions = 3 if grid[2] * workgroup[2] > 1 else 2 if grid[1] * workgroup[1] > 1 else 1
     sizes = [min(size, 0xFFFF_FFFF) for size in whole]
     return struct.pack(
-        "<HHHHHHIIIIIQQQQ", 2, dimensions, *workgroup, 0, *sizes, 0, 0, 0, arguments, 0, 0
+        "<HHHHHHIIIIIQQQQ", 2, dimensions, *workgroup, 0, *sizes, scratch, lds, 0, arguments, 0, 0
     )
 
 
@@ -166,7 +173,37 @@ def _image(co: CodeObject, memory: Memory) -> tuple[list[int], int]:
     for section in loaded:
         if section.type != SHT_NOBITS:
             memory.write(address + section.addr - low, section.data[: section.size])
+    _relocate(co, memory, address - low)
     return [address], address - low
+
+
+def _relocate(co: CodeObject, memory: Memory, base: int) -> None:
+    """What the loader does to an image that lies at *base*: its words that hold addresses.
+
+    Source: LLVM AMDGPU usage, "Relocation Records": R_AMDGPU_ABS64 is S + A, RELATIVE64 is B + A.
+    """
+    from coasm.asm.references import ABS64, RELATIVE64
+    from coasm.codeobject.elf import SHT_RELA
+
+    names = co.elf.dynamic_symbols
+    for relocation in co.elf.relocations:
+        table = co.elf.sections[relocation.section]
+        if not table.alloc:
+            continue
+        where = f"{co.name}: the relocation of {relocation.offset:#x}"
+        value = base + relocation.addend
+        if table.type != SHT_RELA or relocation.type not in (ABS64, RELATIVE64):
+            raise UnsupportedError(f"{where} has type {relocation.type}, which is not emulated")
+        if relocation.type == ABS64:
+            symbol = names[relocation.symbol] if relocation.symbol < len(names) else None
+            if symbol is None or not symbol.shndx:
+                name = symbol.name if symbol else f"number {relocation.symbol}"
+                raise UnsupportedError(f"{where} is to the symbol {name!r}, which is not here")
+            value += symbol.value
+        place = co.section_at(relocation.offset)
+        if place is None or relocation.offset + 8 > place.addr + place.size:
+            raise UnsupportedError(f"{where} lies in no section")
+        memory.write(base + relocation.offset, (value & (1 << 64) - 1).to_bytes(8, "little"))
 
 
 def _stop_address(program: Program, options: Options) -> int | None:
@@ -228,7 +265,7 @@ def _waves(
         "queue_ptr": (0, 2),
         "kernarg_segment_ptr": (arguments, 2),
         "dispatch_id": (1, 2),
-        "private_segment_size": (asked.scratch, 1),
+        "private_segment_size": (machine.scratch_size, 1),
     }
     preload = False
     for user in asked.user_sgprs:

@@ -76,10 +76,10 @@ def access(parsed: Parsed) -> Access:
     """
     name, modifiers = parsed.mnemonic, parsed.modifiers
     roles = _roles(name)
-    if "_atomic" in name and not name.startswith("s_"):
+    if "_atomic" in name:
         returns = "sc0" in modifiers or "glc" in modifiers
-        # A buffer atomic gives back into its data operand, the others have one for it.
-        roles = ("xs" if name.startswith("buffer") else "ds") if returns else "s"
+        # A buffer or scalar atomic gives back into its data operand, the others have one for it.
+        roles = ("xs" if name.startswith(("buffer", "s_")) else "ds") if returns else "s"
     elif "lds" in modifiers or "_load_lds_" in name:
         roles = "s"
     reads: set[int] = set()

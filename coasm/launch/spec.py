@@ -71,10 +71,12 @@ class Spec:
             LaunchError: it names none.
             CoasmError: it cannot be read, or the listing cannot be assembled.
         """
+        from coasm.bundle.opening import open_code_object
+
         if self.object is None:
             raise LaunchError(f"{self.path}: names no object; give one")
         if self.object.suffix != ".s":
-            return load(self.object)
+            return open_code_object(str(self.object))
         from coasm.asm.assemble import assemble
         from coasm.asm.build import declared
         from coasm.llvm import find_llvm

@@ -82,13 +82,14 @@ def assemble(
     vgprs: int = 128,
     offset: int = 64,
     directives: str = "",
+    flags: tuple[str, ...] = (),
 ) -> CodeObject:
     """A code object with one kernel ``k`` of these instructions; s[0:1] points to its arguments."""
     text = f".text\n.globl k\n.p2align 8\n.type k,@function\nk:\n{body}\n"
     text += _METADATA.format(
         vgprs=vgprs, offset=offset, lds=lds, directives=directives, target=target
     )
-    return compile_source(llvm, text, target, "-x", "assembler")
+    return compile_source(llvm, text, target, "-x", "assembler", *flags)
 
 
 @cache

@@ -702,3 +702,42 @@ def test_the_mode_can_be_set_and_read(llvm: Llvm) -> None:
     co = assemble(llvm, body, directives=".amdhsa_float_denorm_mode_32 0")
     run(llvm, co, "k", [out])
     assert (out == [0, 0x00800000, 0xF, 0]).all()
+
+
+def test_a_multiply_add_of_mixed_precision(llvm: Llvm) -> None:
+    """f32 and either half of f16 pairs; float64 holds these sums exactly."""
+    body = f"""
+    s_load_dwordx8 s[4:11], s[0:1], 0x0
+    v_lshlrev_b32 v1, 2, v0
+    v_lshlrev_b32 v9, 4, v0
+    v_mov_b32 v12, 0x5a5a5a5a
+    v_mov_b32 v13, 0x5a5a5a5a
+    s_waitcnt lgkmcnt(0)
+    global_load_dword {A}, v1, s[6:7]
+    global_load_dword {B}, v1, s[8:9]
+    global_load_dword {C}, v1, s[10:11]
+    s_waitcnt vmcnt(0)
+    v_fma_mix_f32 v10, {A}, {B}, {C} op_sel_hi:[0,1,0]
+    v_fma_mix_f32 v11, -{A}, |{B}|, {C} op_sel:[0,1,0] op_sel_hi:[0,1,0]
+    v_fma_mixlo_f16 v12, {A}, {B}, {B} op_sel:[0,0,1] op_sel_hi:[0,1,1]
+    v_fma_mixhi_f16 v13, {A}, 2.0, {C} clamp
+    global_store_dwordx4 v9, v[10:13], s[4:5]
+    s_endpgm"""
+    rng = np.random.default_rng(21)
+    a = rng.normal(size=64).astype(np.float16).astype(np.float32) * np.float32(1 + 2**-11)
+    b = rng.normal(size=(64, 2)).astype(np.float16)
+    c = rng.normal(size=64).astype(np.float32)
+    out = np.zeros((64, 4), np.uint32)
+    run(llvm, assemble(llvm, body), "k", [out, a, b.view(np.uint32), c])
+    wide, low, high, addend = (v.astype(np.float64) for v in (a, b[:, 0], b[:, 1], c))
+    assert out[:, 0].view(np.float32).tolist() == (wide * low + addend).astype(np.float32).tolist()
+    second = (addend - wide * np.abs(high)).astype(np.float32)
+    assert out[:, 1].view(np.float32).tolist() == second.tolist()
+    halves = np.ascontiguousarray(out[:, 2:]).view(np.float16).reshape(64, 4)
+    third = (wide * low + high).astype(np.float32).astype(np.float16)
+    fourth = np.clip((2 * wide + addend).astype(np.float32).astype(np.float16), 0, 1)
+    assert halves[:, 0].tolist() == third.tolist()
+    assert halves[:, 3].tolist() == fourth.tolist()
+    kept = np.uint16(0x5A5A)
+    assert (halves[:, 1].view(np.uint16) == kept).all()
+    assert (np.ascontiguousarray(halves[:, 2]).view(np.uint16) == kept).all()

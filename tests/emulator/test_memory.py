@@ -265,6 +265,34 @@ def test_an_indexed_register(llvm: Llvm) -> None:
     assert (go(llvm, body, np.zeros(1, np.uint32)) == 0x103).all()
 
 
+def test_an_indexed_register_is_written(llvm: Llvm) -> None:
+    """In the lanes of EXEC; two waves, each with an index of its own, and one beyond the end."""
+    body = """
+    v_readfirstlane_b32 s12, v0
+    s_lshr_b32 s12, s12, 6
+    s_add_u32 s12, s12, {add}
+    v_mov_b32 v8, 0
+    v_mov_b32 v9, 0
+    v_mov_b32 v10, 0
+    s_mov_b64 exec, 0xff
+    s_set_gpr_idx_on s12, gpr_idx(DST)
+    v_add_u32 v8, 3, v0
+    s_set_gpr_idx_off
+    s_mov_b64 exec, -1
+    v_lshl_or_b32 v8, v9, 8, v8
+    v_lshl_or_b32 v8, v10, 16, v8
+    global_store_dword v1, v8, s[4:5]
+    s_endpgm"""
+    out = np.zeros(128, np.uint32)
+    arguments = [out, np.zeros(1, np.uint32)]
+    run(llvm, assemble(llvm, HEAD + body.format(add=1)), "k", arguments, workgroup=128)
+    wanted = [(n + 3) << (8 if n < 64 else 16) if n % 64 < 8 else 0 for n in range(128)]
+    assert out.tolist() == wanted
+    co = assemble(llvm, HEAD + body.format(add=56), vgprs=64)
+    with pytest.raises(EmulationError, match=r"wave 0 .*beyond the 64 allocated"):
+        run(llvm, co, "k", arguments, workgroup=128)
+
+
 def test_lds_compare_and_swap_takes_the_comparison_first(llvm: Llvm) -> None:
     body = """
     v_mov_b32 v2, 0

@@ -1,0 +1,49 @@
+"""What lint reports: one finding a place, and what could not be followed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["ADVICE", "ERROR", "Finding", "Fix", "Place"]
+
+ERROR, ADVICE = "error", "advice"
+
+
+class Place(NamedTuple):
+    """Where an instruction is: its address in the object, its line in the source if it has one."""
+
+    address: int
+    line: int | None
+    text: str
+
+
+class Fix(NamedTuple):
+    """What makes a finding go away when it stands before the instruction that it is at.
+
+    ``states`` wait states, or a wait for at most ``vmcnt`` and ``lgkmcnt`` operations (None: no
+    wait for that counter).
+    """
+
+    states: int = 0
+    vmcnt: int | None = None
+    lgkmcnt: int | None = None
+
+
+class Finding(NamedTuple):
+    """One finding: *rule* (see :data:`coasm.linter.rules.RULES`), *level*, and where.
+
+    ``kernel`` is the kernel or function that the place is in. ``what`` is the message without the
+    place, ``producer`` the other instruction, ``has`` and ``needs`` the numbers that it compares
+    (wait states or a counter), ``advice`` what to do about it.
+    """
+
+    rule: str
+    level: str
+    kernel: str
+    place: Place
+    what: str
+    advice: str
+    producer: Place | None = None
+    has: int | None = None
+    needs: int | None = None
+    fix: Fix | None = None

@@ -1,0 +1,378 @@
+"""What the rules ask of an instruction: its kinds, and the registers in each of its roles.
+
+Sets of registers are integers with a bit for each register number of :mod:`coasm.isa`. Some bits
+stand for what is no register but is written and read like one: a hardware register, the f64 pipe.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+from coasm.errors import UnsupportedError
+from coasm.isa import (
+    AGPR,
+    EXEC,
+    M0,
+    VCC,
+    VGPR,
+    Operand,
+    Parsed,
+    Register,
+    Word,
+    access,
+    parse,
+    register_name,
+)
+from coasm.linter.passes import Matrix, matrix
+
+__all__ = [
+    "EXEC_BITS",
+    "F64_PIPE",
+    "HARDWARE",
+    "KINDS",
+    "M0_BIT",
+    "SGPRS",
+    "VCC_BITS",
+    "VGPRS",
+    "VSKIP",
+    "Operation",
+    "kind",
+    "named",
+    "operation",
+]
+
+#: Vector registers, AGPRs too; scalar ones, VCC among them, without M0, EXEC and SCC.
+VGPRS = ((1 << 512) - 1) << VGPR
+SGPRS = (1 << M0) - 1
+VCC_BITS = 0b11 << VCC
+EXEC_BITS = 0b11 << EXEC
+M0_BIT = 1 << M0
+#: Behind the registers: the f64 pipe, MODE's bit that skips vector instructions, then the hardware
+#: registers by their numbers.
+F64_PIPE = 1 << 800
+VSKIP = 1 << 801
+_HWREG = 802
+HARDWARE = ((1 << 64) - 1) << _HWREG
+_MODE, _TRAPSTS = 1, 3
+_VSKIP_AT = 28
+_ZERO_FLAGS = {251: VCC_BITS, 252: EXEC_BITS}
+
+#: Hardware registers by name. Source: LLVM's AMDGPUAsmUtils.cpp, the rows of GFX9 and GFX940.
+_HWREGS = {
+    "MODE": _MODE,
+    "STATUS": 2,
+    "TRAPSTS": _TRAPSTS,
+    "HW_ID": 4,
+    "GPR_ALLOC": 5,
+    "LDS_ALLOC": 6,
+    "IB_STS": 7,
+    "XCC_ID": 20,
+    "SQ_PERF_SNAPSHOT_DATA": 21,
+    "SQ_PERF_SNAPSHOT_DATA1": 22,
+    "SQ_PERF_SNAPSHOT_PC_LO": 23,
+    "SQ_PERF_SNAPSHOT_PC_HI": 24,
+}
+
+#: What an instruction may be: a kind is a bit, an instruction has several.
+#: ``vmem`` has FLAT among it; ``load`` is what writes VGPRs from memory or LDS.
+KINDS = (
+    "salu",
+    "valu",
+    "mfma",
+    "xdl",
+    "sgemm",
+    "dgemm_4x4",
+    "dgemm_16x16",
+    "dgemm",
+    "dot",
+    "trans",
+    "vmem",
+    "flat",
+    "ds",
+    "smem",
+    "message",
+    "load",
+    "lds_dma",
+    "dpp",
+    "readlane",
+    "lane_select",
+    "rwlane",
+    "div_fmas",
+    "permlane_swap",
+    "f64_fma",
+    "sub_dword",
+    "wide_store",
+    "wide_store_soffset",
+    "m0_reader",
+    "setreg",
+    "getreg",
+    "setvskip",
+    "rfe",
+    "wait",
+    "barrier",
+    "cache",
+)
+_BIT = {name: 1 << bit for bit, name in enumerate(KINDS)}
+
+
+def kind(names: str) -> int:
+    """The bits of the kinds in *names*, which blanks divide."""
+    bits = 0
+    for name in names.split():
+        bits |= _BIT[name]
+    return bits
+
+
+#: Prefix or pattern of the mnemonic → kinds; all rows that match count.
+_KINDS = tuple(
+    (re.compile(pattern), kind(names))
+    for pattern, names in (
+        (r"v_(?!mfma|smfmac)", "valu"),
+        (r"v_s?mfmac?_", "mfma"),
+        (r"(tbuffer|buffer|global|scratch|flat)_(?!inv|wbl2|wbinvl1)", "vmem"),
+        (r"flat_", "flat"),
+        (r"ds_(?!nop)", "ds"),
+        (r"s_(buffer_|scratch_)?(load|store|atomic)_|s_(dcache|memtime|memrealtime|atc_)", "smem"),
+        (
+            r"s_(?!(buffer_|scratch_)?(load|store|atomic)_|(dcache|memtime|memrealtime|atc_))",
+            "salu",
+        ),
+        (r"v_dot", "dot"),
+        (r"v_(exp|log|rcp|rcp_iflag|rsq|sqrt|sin|cos|exp_legacy|log_legacy)_", "trans"),
+        (r"v_read(first)?lane_", "readlane"),
+        (r"v_(readlane|writelane)_", "lane_select"),
+        (r"v_(readlane|readfirstlane|writelane)_", "rwlane"),
+        (r"v_div_fmas_", "div_fmas"),
+        (r"v_permlane(16|32)_swap_", "permlane_swap"),
+        (r"v_fmac?_f64", "f64_fma"),
+        (r"s_sendmsg", "message"),
+        (r"s_movrel|s_sendmsg|s_ttracedata|ds_gws_|ds_(read|write)_addtid_", "m0_reader"),
+        (r"s_setreg_", "setreg"),
+        (r"s_getreg_", "getreg"),
+        (r"s_setvskip", "setvskip"),
+        (r"s_rfe_", "rfe"),
+        (r"s_waitcnt", "wait"),
+        (r"s_barrier", "barrier"),
+        (r"buffer_(inv|wbl2|wbinvl1)|s_dcache", "cache"),
+    )
+)
+_WIDE_STORE = re.compile(r"(tbuffer|buffer|global|scratch|flat)_(store_|atomic_cmpswap_x2)")
+_CARRY_IN = re.compile(r"v_(addc|subb|subbrev)_co_|v_cndmask_")
+_HIGH_HALF_IS_OPSEL = re.compile(r"v_(pk|dot|mfma|smfmac|fma_mix|mad_mix|accvgpr|permlane)")
+_BYTE_SELECT = re.compile(r"v_cvt_(scalef32_)?sr_(fp8|bf8)_|v_cvt_scalef32_pk_fp4_")
+_HWREG_NAME = re.compile(r"hwreg\((?:HW_REG_)?(\w+)(?:,\s*(\d+),\s*(\d+))?")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Operation:
+    """One instruction for the rules. Sets of registers are bits.
+
+    ``roles`` has registers by what they are for: ``ab`` (A, B, index and scale of an MFMA), ``c``,
+    ``data`` and ``soffset`` (of a store), ``constant`` (scalars that a VALU reads as data),
+    ``mask`` (as carry-in or to select by), ``exec_data``, ``lane`` (the number of a lane). ``base``
+    is the mnemonic without its encoding; ``matrix`` is None for what is no MFMA.
+    """
+
+    base: str
+    kinds: int
+    reads: int
+    writes: int
+    roles: dict[str, int]
+    matrix: Matrix | None
+    modifiers: dict[str, str]
+    operands: tuple[Operand, ...]
+
+    def role(self, name: str) -> int:
+        """The registers in the role *name*, which may be ``reads``, ``writes``, ``touches``."""
+        if name == "reads":
+            return self.reads
+        if name == "writes":
+            return self.writes
+        if name == "touches":
+            return self.reads | self.writes
+        return self.roles.get(name, 0)
+
+
+@lru_cache(maxsize=1 << 17)
+def operation(text: str, processor: str) -> Operation:
+    """The instruction *text*, as LLVM prints it for *processor*, for the rules.
+
+    Raises:
+        UnsupportedError: an operand that no target of this family has, or an unknown MFMA.
+    """
+    parsed = parse(text)
+    used = access(parsed)
+    found = matrix(parsed.mnemonic, parsed.modifiers, processor)
+    if found is None and parsed.mnemonic.startswith(("v_mfma", "v_smfmac")):
+        raise UnsupportedError(f"the passes of {parsed.mnemonic} on {processor} are not known")
+    kinds = _by_name(parsed.mnemonic)
+    if found:
+        kinds |= _BIT[found.pipe]
+        if found.pipe == "dgemm":
+            kinds |= _BIT["dgemm_4x4" if found.passes == 4 else "dgemm_16x16"]
+    reads, writes = _bits(used.reads), _bits(used.writes)
+    kinds |= _by_form(parsed, kinds, writes & VGPRS)
+    roles = _roles(parsed, kinds, reads)
+    if _WIDE_STORE.match(parsed.mnemonic) and roles["data"].bit_count() > 2:
+        kinds |= _BIT["wide_store_soffset" if roles.get("soffset") else "wide_store"]
+    for name, bits in (
+        ("getreg", _hwreg(parsed)),
+        ("rfe", 1 << (_HWREG + _TRAPSTS)),
+        ("f64_fma", F64_PIPE),
+        ("m0_reader", M0_BIT),
+        ("valu", roles.get("zero_flag", 0)),
+        ("valu", VSKIP),
+        ("mfma", VSKIP),
+        ("vmem", VSKIP),
+        ("ds", VSKIP),
+    ):
+        reads |= bits if kinds & _BIT[name] else 0
+    for name, bits in (
+        ("setreg", _hwreg(parsed)),
+        ("setvskip", 1 << (_HWREG + _MODE)),
+        ("dgemm", F64_PIPE),
+    ):
+        writes |= bits if kinds & _BIT[name] else 0
+    return Operation(
+        parsed.mnemonic, kinds, reads, writes, roles, found, parsed.modifiers, parsed.operands
+    )
+
+
+@cache
+def _by_name(mnemonic: str) -> int:
+    kinds = 0
+    for pattern, bits in _KINDS:
+        if pattern.match(mnemonic):
+            kinds |= bits
+    return kinds
+
+
+def _by_form(parsed: Parsed, kinds: int, written: int) -> int:
+    """The kinds that are not in the mnemonic but in the modifiers and operands."""
+    name, modifiers = parsed.mnemonic, parsed.modifiers
+    found = 0
+    if kinds & _BIT["vmem"] and ("lds" in modifiers or "_load_lds_" in name):
+        found |= _BIT["lds_dma"] | _BIT["m0_reader"]
+    if kinds & kind("vmem ds") and written:
+        found |= _BIT["load"]
+    if parsed.encoding.endswith("dpp"):
+        found |= _BIT["dpp"]
+    if kinds & _BIT["valu"] and _is_sub_dword(parsed):
+        found |= _BIT["sub_dword"]
+    return found
+
+
+def _is_sub_dword(parsed: Parsed) -> bool:
+    """Whether it writes part of a VGPR. Source: LLVM, getDstSelForwardingOperand."""
+    name, modifiers = parsed.mnemonic, parsed.modifiers
+    if parsed.encoding == "sdwa":
+        return modifiers.get("dst_sel", "DWORD") != "DWORD" and not name.startswith("v_cmp")
+    if name.startswith("v_cvt_scalef32_sr_pk_fp4_") or name.startswith(
+        ("v_fma_mixlo_", "v_fma_mixhi_")
+    ):
+        return True
+    if "op_sel" not in modifiers or _HIGH_HALF_IS_OPSEL.match(name):
+        return False
+    selected = [part.strip() for part in modifiers["op_sel"].strip("[]").split(",")]
+    if _BYTE_SELECT.match(name):
+        return "1" in selected[2:]
+    return selected[-1] == "1" and len(selected) >= len(parsed.operands)
+
+
+def _roles(parsed: Parsed, kinds: int, reads: int) -> dict[str, int]:
+    operands = parsed.operands
+    roles: dict[str, int] = {}
+    if kinds & _BIT["mfma"]:
+        sparse = parsed.mnemonic.startswith("v_smfmac")
+        roles["c"] = _registers(operands[:1] if sparse else operands[3:4])
+        roles["ab"] = _registers(operands[1:3] + (operands[3:] if sparse else operands[4:]))
+    elif kinds & _BIT["valu"]:
+        scalars = reads & SGPRS
+        if _CARRY_IN.match(parsed.mnemonic):
+            roles["mask"] = _registers(operands[-1:]) & SGPRS
+            first = 2 if "_co_" in parsed.mnemonic else 1
+            scalars &= ~roles["mask"] | _registers(operands[first:-1])
+        if kinds & _BIT["lane_select"]:
+            roles["lane"] = _registers(operands[2:3])
+            scalars &= ~roles["lane"] | _registers(operands[1:2])
+        if kinds & _BIT["div_fmas"]:
+            scalars &= ~VCC_BITS | _registers(operands)
+        if kinds & _BIT["dot"]:
+            roles["ab"] = _registers(operands[1:3])
+        roles["constant"] = scalars
+        for flag, bits in _ZERO_FLAGS.items():
+            if any(isinstance(operand, Register) and operand.first == flag for operand in operands):
+                roles["zero_flag"] = roles.get("zero_flag", 0) | bits
+        roles["exec_data"] = _registers(operands[1:]) & EXEC_BITS
+    elif kinds & _BIT["vmem"]:
+        stores = "_store_" in parsed.mnemonic or "_atomic_" in parsed.mnemonic
+        if stores and not kinds & _BIT["lds_dma"]:
+            first = parsed.mnemonic.startswith(("buffer_", "tbuffer_"))
+            returns = "_atomic_" in parsed.mnemonic and not first and kinds & _BIT["load"]
+            at = 0 if first else 2 if returns else 1
+            roles["data"] = _registers(operands[at : at + 1]) & VGPRS
+            if first:
+                roles["soffset"] = _registers(operands[3:4] or operands[2:3])
+    return roles
+
+
+def _registers(operands: Iterable[Operand]) -> int:
+    bits = 0
+    for operand in operands:
+        if isinstance(operand, Register):
+            bits |= ((1 << operand.size) - 1) << operand.first
+    return bits
+
+
+def _hwreg(parsed: Parsed) -> int:
+    """The bit of the hardware register that an operand names, all of them where it is unknown."""
+    for operand in parsed.operands:
+        match = _HWREG_NAME.match(operand.text) if isinstance(operand, Word) else None
+        if match:
+            number = _HWREGS.get(match[1], int(match[1]) if match[1].isdigit() else 0) % 64
+            first, size = int(match[2] or 0), int(match[3] or 32)
+            skips = VSKIP if number == _MODE and first <= _VSKIP_AT < first + size else 0
+            return 1 << (_HWREG + number) | skips
+    return HARDWARE
+
+
+def _bits(numbers: Iterable[int]) -> int:
+    bits = 0
+    for number in numbers:
+        bits |= 1 << number
+    return bits
+
+
+def named(bits: int) -> str:
+    """The registers in *bits* as one writes them, neighbours together: ``v[4:7], s2, vcc``."""
+    found = []
+    number = 0
+    while bits >> number:
+        if not bits >> number & 1:
+            number += 1
+            continue
+        first = number
+        ends = (VCC, VCC + 2, M0, EXEC, EXEC + 2, VGPR, AGPR, AGPR + 256, 801, _HWREG)
+        number += 1
+        while bits >> number & 1 and number not in ends:
+            number += 1
+        found.append(_run(first, number - first))
+    return ", ".join(found)
+
+
+def _run(first: int, count: int) -> str:
+    if 1 << first in (F64_PIPE, VSKIP):
+        return "the f64 pipe" if 1 << first == F64_PIPE else "MODE.vskip"
+    if first >= _HWREG:
+        names = {number: name for name, number in _HWREGS.items()}
+        number = first - _HWREG
+        return f"hwreg({names.get(number, number)})" if count == 1 else "hardware registers"
+    if count == 2 and first in (VCC, EXEC):
+        return "vcc" if first == VCC else "exec"
+    name = register_name(first)
+    if count == 1 or not name[1:].isdigit():
+        return name
+    return f"{name[0]}[{name[1:]}:{int(name[1:]) + count - 1}]"

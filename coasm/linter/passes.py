@@ -1,0 +1,70 @@
+"""How many passes an MFMA takes, and of which matrix pipe it is.
+
+A pass is four clocks. Source: LLVM's scheduling models SIDPGFX942Model and SIDPGFX950Model
+(SISchedule.td, VOP3PInstructions.td); each number was measured against LLVM 22's hazard recognizer.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+__all__ = ["Matrix", "matrix"]
+
+
+class Matrix(NamedTuple):
+    """An MFMA's pipe (``xdl``, ``sgemm``: f32 inputs, ``dgemm``: f64) and its passes."""
+
+    pipe: str
+    passes: int
+
+
+#: Shape and input types → passes. The first row that matches counts; a pair is gfx942, gfx950.
+_PASSES: tuple[tuple[str, str, int | tuple[int, int]], ...] = (
+    ("dgemm", r"f64_4x4x4_4b_f64", 4),
+    ("dgemm", r"f64_16x16x4_f64", (8, 16)),
+    ("sgemm", r"f32_4x4x1_16b_f32", 2),
+    ("sgemm", r"f32_16x16x(1_4b|4)_f32", 8),
+    ("sgemm", r"f32_32x32x(1_2b|2)_f32", 16),
+    ("xdl", r"\w+_4x4x4_16b_(f16|bf16|i8)", 2),
+    ("xdl", r"\w+_16x16x16_(f16|bf16)", 4),
+    ("xdl", r"\w+_16x16x32_(f16|bf16)", 4),
+    ("xdl", r"\w+_16x16x(32|64)_i8", 4),
+    ("xdl", r"\w+_16x16x32_(fp8|bf8)_(fp8|bf8)", 4),
+    ("xdl", r"\w+_16x16x8_xf32", 4),
+    ("xdl", r"\w+_16x16x4_4b_(f16|bf16|i8)", 8),
+    ("xdl", r"\w+_32x32x(8|16)_(f16|bf16)", 8),
+    ("xdl", r"\w+_32x32x(16|32)_i8", 8),
+    ("xdl", r"\w+_32x32x16_(fp8|bf8)_(fp8|bf8)", 8),
+    ("xdl", r"\w+_32x32x4_xf32", 8),
+    ("xdl", r"\w+_32x32x4_2b_(f16|bf16|i8)", 16),
+)
+#: A or B of 8 bits takes twice the passes of narrower ones: (shape, narrow, with 8 bits).
+_F8F6F4 = {"16x16x128": (4, 8), "32x32x64": (8, 16)}
+#: Every SMFMAC: by the side of its tile.
+_SMFMAC = {"16x16": 4, "32x32": 8}
+
+_ROWS = tuple((pipe, re.compile(pattern), passes) for pipe, pattern, passes in _PASSES)
+_MFMA = re.compile(r"v_mfma_(?:scale_)?(.+)")
+
+
+def matrix(mnemonic: str, modifiers: dict[str, str], processor: str) -> Matrix | None:
+    """The pipe and the passes of an MFMA or SMFMAC of *processor*; None for other instructions.
+
+    ``cbsz`` and ``blgp`` say what A and B hold where the mnemonic does not: 0 and 1 are 8 bits.
+    """
+    if mnemonic.startswith("v_smfmac_"):
+        return Matrix("xdl", next(n for side, n in _SMFMAC.items() if f"_{side}x" in mnemonic))
+    match = _MFMA.fullmatch(mnemonic)
+    if match is None:
+        return None
+    if mnemonic.endswith("_f8f6f4"):
+        wide = min(int(modifiers.get("cbsz", "0"), 0), int(modifiers.get("blgp", "0"), 0)) <= 1
+        shape = match[1].split("_")[1]
+        return Matrix("xdl", _F8F6F4[shape][wide])
+    for pipe, pattern, passes in _ROWS:
+        if pattern.fullmatch(match[1]):
+            if isinstance(passes, tuple):
+                passes = passes[processor == "gfx950"]
+            return Matrix(pipe, passes)
+    return None

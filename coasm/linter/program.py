@@ -1,0 +1,209 @@
+"""The code of an object as the rules walk it: operations in basic blocks, with their edges.
+
+Edges are those of direct branches and of what falls through. Where an indirect jump or a call goes
+is not followed, but for the sequences whose address is proven (:mod:`coasm.asm.references`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from coasm.asm.decode import Instruction, Item, branch_target
+from coasm.codeobject import CodeObject
+from coasm.codeobject.elf import STT_FUNC
+from coasm.errors import UnsupportedError
+from coasm.linter.findings import Place
+from coasm.linter.operation import Operation, operation
+
+__all__ = ["Block", "Program", "Unfollowed", "build_program"]
+
+#: What goes where an address in registers says, and calls.
+_JUMPS = ("s_setpc_b64", "s_rfe_b64", "s_rfe_restore_b64", "s_cbranch_g_fork", "s_cbranch_join")
+_CALLS = ("s_swappc_b64", "s_call_b64")
+_BREAKS = (*_JUMPS, *_CALLS, "s_endpgm")
+
+
+class Block(NamedTuple):
+    """Operations ``first`` to ``last - 1``. ``follows`` are the blocks that may come next.
+
+    ``resumes``: it comes after a call, whose effect on counters and hazards is not known.
+    """
+
+    first: int
+    last: int
+    follows: tuple[int, ...]
+    resumes: bool
+
+
+class Unfollowed(NamedTuple):
+    """The operation *at* does not say where it goes on."""
+
+    at: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Program:
+    """The instructions of an object in order of their addresses, and their blocks.
+
+    ``entries`` are the names of kernels and functions by the index of their first block;
+    ``reached`` the blocks that are judged; ``falls`` are the operations behind which flow runs
+    into data or the end of the code. ``lines`` is address → line of the source.
+    """
+
+    co: CodeObject
+    processor: str
+    instructions: Sequence[Instruction]
+    blocks: Sequence[Block]
+    entries: Mapping[int, str]
+    unfollowed: Sequence[Unfollowed]
+    falls: Sequence[int]
+    reached: frozenset[int]
+    lines: Mapping[int, int] = field(default_factory=dict)
+
+    @cached_property
+    def operations(self) -> Sequence[Operation]:
+        """The instructions as the rules of gfx942 and gfx950 see them.
+
+        Raises:
+            UnsupportedError: an instruction whose operands are not known.
+        """
+        return [_operation(item, self.processor) for item in self.instructions]
+
+    def place(self, index: int) -> Place:
+        """Where the operation *index* is."""
+        at = self.instructions[index]
+        return Place(at.address, self.lines.get(at.address), at.text)
+
+    def name_at(self, index: int) -> str:
+        """The kernel or function that the operation *index* is in."""
+        starts = sorted(self.entries)
+        at = bisect_right(starts, index, key=lambda block: self.blocks[block].first) - 1
+        return self.entries[starts[at]] if at >= 0 else ""
+
+
+def build_program(
+    co: CodeObject,
+    code: Mapping[int, Sequence[Item]],
+    *,
+    lines: Mapping[int, int] | None = None,
+    jumps: Mapping[int, int] | None = None,
+    kernel: str | None = None,
+) -> Program:
+    """The program of *co* from its decoded sections *code* (:func:`coasm.asm.decode.decode`).
+
+    *jumps* is the address of an indirect jump → the address that it is proven to go to. With
+    *kernel* only what that kernel reaches is judged.
+
+    Raises:
+        UnsupportedError: no such kernel.
+    """
+    jumps = jumps or {}
+    processor = co.target.name
+    instructions: list[Instruction] = []
+    ends: set[int] = set()  # operations behind which there is no code
+    for index in sorted(code):
+        for item in code[index]:
+            if isinstance(item, Instruction):
+                instructions.append(item)
+            elif instructions:
+                ends.add(len(instructions) - 1)
+        if instructions:
+            ends.add(len(instructions) - 1)
+    at = {item.address: index for index, item in enumerate(instructions)}
+    names = _names(co, at)
+    targets = [_target(item, jumps) for item in instructions]
+    leaders = {0, *names} if instructions else set()
+    for index, item in enumerate(instructions):
+        target = targets[index]
+        if target is not None and target in at:
+            leaders.add(at[target])
+        if target is not None or item.text.startswith(_BREAKS):
+            leaders.add(index + 1)
+    leaders |= {index + 1 for index in ends}
+    firsts = sorted(index for index in leaders if index < len(instructions))
+    block_at = {first: number for number, first in enumerate(firsts)}
+    blocks: list[Block] = []
+    unfollowed: list[Unfollowed] = []
+    falls: list[int] = []
+    resumes = False
+    for number, first in enumerate(firsts):
+        index = (firsts[number + 1] if number + 1 < len(firsts) else len(instructions)) - 1
+        item, target = instructions[index], targets[index]
+        mnemonic = item.mnemonic
+        calls, jumps_on = mnemonic in _CALLS, mnemonic in _JUMPS
+        follows: list[int] = []
+        if target is not None:
+            if target in at:
+                follows.append(block_at[at[target]])
+            else:
+                unfollowed.append(Unfollowed(index, f"goes to {target:#x}, where no code is"))
+        elif calls or jumps_on:
+            unfollowed.append(Unfollowed(index, "goes where a register says"))
+        if not (calls or jumps_on or mnemonic.startswith(("s_endpgm", "s_branch"))):
+            if index in ends:
+                falls.append(index)
+            else:
+                follows.append(number + 1)
+        blocks.append(Block(first, index + 1, tuple(dict.fromkeys(follows)), resumes))
+        resumes = calls and index not in ends
+    entries = {block_at[index]: name for index, name in names.items()}
+    roots = list(entries)
+    if kernel is not None:
+        roots = [block for block, name in entries.items() if name == kernel]
+        if not roots:
+            raise UnsupportedError(f"no kernel {kernel!r} in {co.name}")
+    reached = _reach(blocks, roots)
+    if kernel is None and unfollowed:
+        reached = frozenset(range(len(blocks)))
+    return Program(
+        co,
+        processor,
+        instructions,
+        blocks,
+        entries,
+        unfollowed,
+        falls,
+        reached,
+        lines or {},
+    )
+
+
+def _operation(item: Instruction, processor: str) -> Operation:
+    try:
+        return operation(item.text, processor)
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{item.address:#x}: {item.text}: {error}") from None
+
+
+def _names(co: CodeObject, at: Mapping[int, int]) -> dict[int, str]:
+    """Operation → the name of the kernel or function that starts with it."""
+    found = {
+        at[symbol.value]: symbol.name
+        for symbol in co.symbols
+        if symbol.type == STT_FUNC and co.section_of(symbol) is not None and symbol.value in at
+    }
+    found.update({at[kernel.entry]: kernel.name for kernel in co.kernels if kernel.entry in at})
+    return found
+
+
+def _target(item: Instruction, jumps: Mapping[int, int]) -> int | None:
+    return jumps.get(item.address) if item.mnemonic in _JUMPS else branch_target(item)
+
+
+def _reach(blocks: Sequence[Block], roots: Sequence[int]) -> frozenset[int]:
+    """The blocks that flow can reach from *roots*; behind a call too."""
+    found: set[int] = set()
+    todo = list(roots)
+    while todo:
+        number = todo.pop()
+        if number not in found:
+            found.add(number)
+            todo += blocks[number].follows
+            if number + 1 < len(blocks) and blocks[number + 1].resumes:
+                todo.append(number + 1)
+    return frozenset(found)
