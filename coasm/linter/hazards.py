@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from coasm.linter.findings import ADVICE, ERROR
 from coasm.linter.operation import (
     EXEC_BITS,
     F64_PIPE,
@@ -32,10 +31,13 @@ States = int | Mapping[int, int] | Mapping[str, int] | Mapping[str, Mapping[int,
 class Hazard(NamedTuple):
     """One row: *out* of a *producer*, *into* a *consumer*, needs *states* in between.
 
-    Producer and consumer are kinds of :data:`coasm.linter.operation.KINDS`, of which one is enough,
-    without those in *unless* (of the producer) and *but* (of the consumer). *out* is a role, or
-    what of the written registers counts (:data:`WRITTEN`); *into* are roles. ``same`` says how
-    they have to match beside having a register in common.
+    Producer and consumer are kinds of :data:`coasm.linter.operation.KINDS`, of which one is
+    enough, without those in *unless* (of the producer) and *but* (of the consumer). *out* is a
+    role, or what of the written registers counts (:data:`WRITTEN`); *into* are roles. *same* says
+    how they have to match beside having a register in common.
+
+    Fewer states than *sure* are an error (None: fewer than *states*). From there on it is advice,
+    because sources disagree or a kernel that works does it: *witness* says which.
     """
 
     rule: str
@@ -44,10 +46,11 @@ class Hazard(NamedTuple):
     consumer: str
     into: str
     states: States
-    level: str = ERROR
     same: str = ""
     unless: str = ""
     but: str = ""
+    sure: States | None = None
+    witness: str = ""
 
 
 #: What of the registers that a producer writes counts for a row.
@@ -65,12 +68,12 @@ WRITTEN = {
 #: The most states that a row needs, on any target.
 FARTHEST = 20
 
-# How a C operand has to match D: its registers are the same and so is the opcode; its registers are
-# the same; it overlaps them.
-EXACT, OTHER_OPCODE, PART = "exact", "exact, other opcode", "part"
-SAME_NAME, OTHER_NAME = "opcode", "other opcode"
+# How a C operand has to match D: its registers are the same and so is the opcode; only its
+# registers are the same; it overlaps them. How a DOT has to match.
+EXACT, OTHER_OPCODE, PART = "same registers and opcode", "same registers", "overlapping registers"
+SAME_NAME, OTHER_NAME = "same opcode", "another opcode"
 
-# By the producer's passes. XDL: N + 3 to read A and B, N + 1 to read C, and on gfx950 one more,
+# By the producer's passes N. XDL: N + 3 to read A and B, N + 1 to read C, and on gfx950 one more,
 # but for N = 2 where it is not read by an XDL as C. SGEMM: N + 2 and N.
 _XDL_READ = {"gfx942": {2: 5, 4: 7, 8: 11, 16: 19}, "gfx950": {2: 5, 4: 8, 8: 12, 16: 20}}
 _XDL_C_XDL = {"gfx942": {2: 3, 4: 5, 8: 9, 16: 17}, "gfx950": {2: 4, 4: 6, 8: 10, 16: 18}}
@@ -79,17 +82,76 @@ _SGEMM_READ = {2: 4, 8: 10, 16: 18}
 _SGEMM_C = {2: 2, 8: 8, 16: 16}
 _DGEMM_16_READ = {"gfx942": 11, "gfx950": 19}
 _DGEMM_16_C = {"gfx942": 9, "gfx950": 17}
-
 _V = "vgprs"
 
-#: (rule, producer, out, consumer, into, states, …), see :class:`Hazard`.
+# Kernels of aiter that run on hardware and do what the public tables forbid.
+_READS_EARLY = {
+    "sure": 2,
+    "witness": "fp8gemm_bf16_blockscale_BpreShuffle_96x128 (gfx942): v_mfma_f32_16x16x32_fp8_fp8, "
+    "two v_pk_fma_f32, then v_pk_fma_f32 reads D, 2 states of 7",
+}
+_OVERWRITES_EARLY = {
+    "sure": {2: 1, 4: 3, 8: 6, 16: 12},
+    "witness": "fwd_hd128_bf16_rtne (gfx942): v_cndmask_b32 overwrites the D of "
+    "v_mfma_f32_32x32x8_bf16 after 7 states of 11",
+}
+_INTO_C = {
+    "sure": 1,
+    "witness": "fwd_hd128_f4f4 (gfx950): v_mov_b64, s_nop 0, v_smfmac_f32_16x16x128_fp8_fp8 with "
+    "that C, 1 state of 2",
+}
+_LDS_DMA = {
+    "sure": 0,
+    "witness": "most kernels that load to LDS, bf16gemm_fp32bf16_tn_96x64_bshuffle_splitk "
+    "(gfx942) for one: s_add_u32 m0, then buffer_load_dword … lds, no state",
+}
+_OTHER_OPCODE = {
+    "same": OTHER_OPCODE,
+    "sure": 0,
+    "witness": "fwd_hd128_fp8 (gfx950): v_mfma_f32_32x32x8_bf16, s_waitcnt, then "
+    "v_mfma_scale_f32_32x32x64_f8f6f4 with that C, 1 state of 10; LLVM 22 and older wait for none",
+}
+_FROM_LANE = {
+    "sure": 0,
+    "witness": "topksoftmax_4x128x8 (gfx942): v_readlane_b32 s20, then v_mov_b32 v16, s20, no "
+    "state",
+}
+_SHIFTED = {
+    "sure": 1,
+    "witness": "pa_bf16_pertokenFp8_gqa16_2tg_4w (gfx942): v_cndmask_b32 v120, v_cndmask_b32, "
+    "then v_mov_b32_dpp reads v120, 1 state of 2",
+}
+_NOT_SHIFTED = {
+    "sure": 0,
+    "witness": "gemm_a8w8_m128_noSplitK (gfx942): v_mul_f32 v100, then v_mul_f32_dpp with v100 as "
+    "src1, no state; LLVM counts src1 and the old destination too",
+}
+_SWAPS = {
+    "sure": 0,
+    "witness": "mla_a8w8_qh64_qseqlen1_gqaratio64_nm (gfx950): v_permlane32_swap_b32 v40, v40 "
+    "twice, no state",
+}
+_STORE_SOFFSET = {
+    "sure": 0,
+    "witness": "f4gemm_bf16_per1x32Fp4_noBpreShuffle_256x256 (gfx950): buffer_store_dwordx4 "
+    "v[44:47] … s51, then v_cvt_pk_bf16_f32 v44, no state",
+}
+_MIX_HALF = {
+    "sure": 0,
+    "witness": "what LLVM 22 and older compile: v_fma_mixlo_f16 v34, then v_bfi_b32 reads v34, no "
+    "state; newer LLVM only",
+}
+_DISPUTED = {"sure": 0, "witness": "LLVM and the ISA guide disagree"}
+
+#: (rule, producer, out, consumer, into, states, the rest of a :class:`Hazard` by name).
 HAZARDS: tuple[Hazard, ...] = tuple(
     Hazard(*row[:6], **(row[6] if len(row) > 6 else {}))  # type: ignore[arg-type]
     for row in (
         # Into an MFMA. Source: checkMAIHazards90A.
-        ("mfma-valu-write", "valu", _V, "mfma", "ab c", 2, {"unless": "dot"}),
+        ("mfma-valu-write", "valu", _V, "mfma", "ab", 2, {"unless": "dot"}),
+        ("mfma-valu-write", "valu", _V, "mfma", "c", 2, {"unless": "dot", **_INTO_C}),
         ("mfma-exec-write", "valu", "exec", "mfma", "reads", 4),
-        ("mfma-dot-write", "dot", _V, "mfma", "ab c", 3, {"level": ADVICE}),
+        ("mfma-dot-write", "dot", _V, "mfma", "ab c", 3, _DISPUTED),
         ("mfma-source", "xdl", _V, "mfma", "ab", _XDL_READ),
         ("mfma-source", "sgemm", _V, "mfma", "ab", _SGEMM_READ),
         ("mfma-source", "dgemm_4x4", _V, "mfma", "ab", 6),
@@ -101,25 +163,23 @@ HAZARDS: tuple[Hazard, ...] = tuple(
         ("mfma-accumulator", "dgemm_16x16", _V, "sgemm dgemm", "c", _DGEMM_16_C, {"same": PART}),
         ("mfma-same-accumulator", "xdl sgemm", _V, "mfma", "c", {2: 2}, {"same": EXACT}),
         ("mfma-same-accumulator", "dgemm_4x4", _V, "mfma", "c", 4, {"same": EXACT}),
-        *(
-            ("mfma-opcode", producer, _V, consumer, "c", states, {"same": OTHER_OPCODE})
-            for producer, consumer, states in (
-                ("xdl", "xdl", _XDL_C_XDL),
-                ("xdl", "sgemm dgemm", _XDL_C_OTHER),
-                ("sgemm", "sgemm dgemm", _SGEMM_C),
-                ("sgemm", "xdl", {2: 2}),
-                ("dgemm_4x4", "mfma", 4),
-                ("dgemm_16x16", "sgemm dgemm", _DGEMM_16_C),
-            )
-        ),
+        ("mfma-opcode", "xdl", _V, "xdl", "c", _XDL_C_XDL, _OTHER_OPCODE),
+        ("mfma-opcode", "xdl", _V, "sgemm dgemm", "c", _XDL_C_OTHER, _OTHER_OPCODE),
+        ("mfma-opcode", "sgemm", _V, "sgemm dgemm", "c", _SGEMM_C, _OTHER_OPCODE),
+        ("mfma-opcode", "sgemm", _V, "xdl", "c", {2: 2}, _OTHER_OPCODE),
+        ("mfma-opcode", "dgemm_4x4", _V, "mfma", "c", 4, _OTHER_OPCODE),
+        ("mfma-opcode", "dgemm_16x16", _V, "sgemm dgemm", "c", _DGEMM_16_C, _OTHER_OPCODE),
         # Out of an MFMA or a DOT. Source: checkMAIVALUHazards.
-        ("mfma-read", "xdl", _V, "valu vmem ds", "reads", _XDL_READ),
-        ("mfma-read", "sgemm", _V, "valu vmem ds", "reads", _SGEMM_READ),
+        ("mfma-read", "xdl", _V, "valu", "reads", _XDL_READ, _READS_EARLY),
+        ("mfma-read", "sgemm", _V, "valu", "reads", _SGEMM_READ),
         ("mfma-read", "dgemm_4x4", _V, "valu", "reads", 6),
         ("mfma-read", "dgemm_16x16", _V, "valu", "reads", _DGEMM_16_READ),
-        ("mfma-read", "dgemm_4x4", _V, "vmem ds", "reads", 9),
-        ("mfma-read", "dgemm_16x16", _V, "vmem ds", "reads", 18),
-        ("mfma-overwrite", "xdl", _V, "valu load", "writes", _XDL_READ),
+        ("mfma-memory-read", "xdl", _V, "vmem ds", "reads", _XDL_READ),
+        ("mfma-memory-read", "sgemm", _V, "vmem ds", "reads", _SGEMM_READ),
+        ("mfma-memory-read", "dgemm_4x4", _V, "vmem ds", "reads", 9),
+        ("mfma-memory-read", "dgemm_16x16", _V, "vmem ds", "reads", 18),
+        ("mfma-overwrite", "xdl", _V, "valu", "writes", _XDL_READ, _OVERWRITES_EARLY),
+        ("mfma-overwrite", "xdl", _V, "load", "writes", _XDL_READ),
         ("mfma-overwrite", "sgemm", _V, "valu load", "writes", _SGEMM_READ),
         ("mfma-overwrite", "dgemm_4x4", _V, "valu load", "writes", 6),
         ("mfma-overwrite", "dgemm_16x16", _V, "valu load", "writes", _DGEMM_16_READ),
@@ -131,27 +191,39 @@ HAZARDS: tuple[Hazard, ...] = tuple(
         # Scalar results of VALU. Source: checkVMEMHazards, checkVALUHazards, checkRWLaneHazards,
         # checkDivFMasHazards, checkDPPHazards.
         ("valu-sgpr-vmem", "valu", "sgprs", "vmem", "reads", 5),
-        ("valu-exec-vmem", "valu", "exec", "vmem", "reads", 5, {"level": ADVICE}),
-        ("valu-sgpr-constant", "valu", "sgprs", "valu", "constant", 2),
-        ("valu-sgpr-mask", "valu", "sgprs", "valu", "mask", 2, {"level": ADVICE}),
+        ("valu-exec-vmem", "valu", "exec", "vmem", "reads", 5, _DISPUTED),
+        ("valu-sgpr-constant", "valu", "sgprs", "valu", "constant", 2, {"unless": "readlane"}),
+        ("valu-sgpr-constant", "readlane", "sgprs", "valu", "constant", 2, _FROM_LANE),
+        ("valu-sgpr-mask", "valu", "sgprs", "valu", "mask", 2, _DISPUTED),
         ("valu-sgpr-lane", "valu", "sgprs", "lane_select", "lane", 4),
         ("valu-vcc-div-fmas", "valu", "vcc", "div_fmas", "reads", 4),
         ("valu-exec-lane", "valu", "exec", "rwlane", "reads", 4),
         ("valu-exec-constant", "valu", "exec", "valu", "exec_data", 2),
         ("valu-exec-dpp", "valu", "exec", "dpp", "reads", 5),
-        ("valu-zero-flag", "valu", "vcc", "valu", "zero_flag", 5, {"level": ADVICE}),
-        ("valu-zero-flag", "valu", "exec", "valu", "zero_flag", 5, {"level": ADVICE}),
+        ("valu-zero-flag", "valu", "vcc", "valu", "zero_flag", 5, _DISPUTED),
+        ("valu-zero-flag", "valu", "exec", "valu", "zero_flag", 5, _DISPUTED),
         # Vector results. Source: checkVALUHazards, checkDPPHazards, checkPermlaneHazards,
         # createsVALUHazard.
         ("valu-readlane", "valu", _V, "readlane", "reads", 1),
-        ("valu-dpp", "valu", _V, "dpp", "reads", 2),
-        ("load-dpp", "load", _V, "dpp", "reads", 2, {"level": ADVICE}),
-        ("permlane-swap", "valu", _V, "permlane_swap", "touches", {"gfx950": 2}),
+        ("valu-dpp", "valu", _V, "dpp", "shifted", 2, _SHIFTED),
+        ("valu-dpp", "valu", _V, "dpp", "reads", 2, _NOT_SHIFTED),
+        ("load-dpp", "load", _V, "dpp", "reads", 2, _DISPUTED),
+        (
+            "permlane-swap",
+            "valu",
+            _V,
+            "permlane_swap",
+            "touches",
+            {"gfx950": 2},
+            {"unless": "permlane_swap"},
+        ),
+        ("permlane-swap", "permlane_swap", _V, "permlane_swap", "touches", {"gfx950": 2}, _SWAPS),
         ("permlane-swap-exec", "valu", "exec", "permlane_swap", "reads", {"gfx950": 4}),
         ("trans", "trans", _V, "valu mfma", "reads", 1, {"but": "trans"}),
         ("sub-dword", "sub_dword", _V, "valu mfma", "touches", 1),
+        ("sub-dword", "mix_half", _V, "valu mfma", "touches", 1, _MIX_HALF),
         ("wide-store", "wide_store", "data", "valu mfma", "writes", 2),
-        ("wide-store", "wide_store_soffset", "data", "valu mfma", "writes", 1),
+        ("wide-store", "wide_store_soffset", "data", "valu mfma", "writes", 1, _STORE_SOFFSET),
         (
             "wide-store-load",
             "wide_store wide_store_soffset",
@@ -159,14 +231,15 @@ HAZARDS: tuple[Hazard, ...] = tuple(
             "load",
             "writes",
             1,
-            {"level": ADVICE},
+            _DISPUTED,
         ),
         # M0 and hardware registers. Source: checkReadM0Hazards, checkGetRegHazards,
-        # checkSetRegHazards, checkRFEHazards.
-        ("m0-write", "salu", "m0", "m0_reader", "reads", 1),
+        # checkSetRegHazards, checkRFEHazards; the ISA guide alone for vskip.
+        ("m0-write", "salu", "m0", "m0_reader", "reads", 1, {"but": "lds_dma"}),
+        ("m0-write", "salu", "m0", "lds_dma", "reads", 1, _LDS_DMA),
         ("setreg", "setreg", "hardware register", "setreg getreg", "touches", 2),
         ("setreg-rfe", "setreg", "hardware register", "rfe", "reads", 1),
-        ("vskip", "setvskip", "hardware register", "getreg", "reads", 2, {"level": ADVICE}),
-        ("vskip", "setreg", "vskip", "valu mfma vmem ds", "reads", 2, {"level": ADVICE}),
+        ("vskip", "setvskip", "hardware register", "getreg", "reads", 2, _DISPUTED),
+        ("vskip", "setreg", "vskip", "valu mfma vmem ds", "reads", 2, _DISPUTED),
     )
 )

@@ -104,6 +104,7 @@ KINDS = (
     "permlane_swap",
     "f64_fma",
     "sub_dword",
+    "mix_half",
     "wide_store",
     "wide_store_soffset",
     "m0_reader",
@@ -148,6 +149,7 @@ _KINDS = tuple(
         (r"v_div_fmas_", "div_fmas"),
         (r"v_permlane(16|32)_swap_", "permlane_swap"),
         (r"v_fmac?_f64", "f64_fma"),
+        (r"v_fma_mix(lo|hi)_", "mix_half"),
         (r"s_sendmsg", "message"),
         (r"s_movrel|s_sendmsg|s_ttracedata|ds_gws_|ds_(read|write)_addtid_", "m0_reader"),
         (r"s_setreg_", "setreg"),
@@ -172,8 +174,9 @@ class Operation:
 
     ``roles`` has registers by what they are for: ``ab`` (A, B, index and scale of an MFMA), ``c``,
     ``data`` and ``soffset`` (of a store), ``constant`` (scalars that a VALU reads as data),
-    ``mask`` (as carry-in or to select by), ``exec_data``, ``lane`` (the number of a lane). ``base``
-    is the mnemonic without its encoding; ``matrix`` is None for what is no MFMA.
+    ``mask`` (as carry-in or to select by), ``exec_data``, ``lane`` (the number of a lane),
+    ``shifted`` (the source that DPP moves between lanes), ``zero_flag``. ``base`` is the mnemonic
+    without its encoding; ``matrix`` is None for what is no MFMA.
     """
 
     base: str
@@ -270,9 +273,7 @@ def _is_sub_dword(parsed: Parsed) -> bool:
     name, modifiers = parsed.mnemonic, parsed.modifiers
     if parsed.encoding == "sdwa":
         return modifiers.get("dst_sel", "DWORD") != "DWORD" and not name.startswith("v_cmp")
-    if name.startswith("v_cvt_scalef32_sr_pk_fp4_") or name.startswith(
-        ("v_fma_mixlo_", "v_fma_mixhi_")
-    ):
+    if name.startswith("v_cvt_scalef32_sr_pk_fp4_"):
         return True
     if "op_sel" not in modifiers or _HIGH_HALF_IS_OPSEL.match(name):
         return False
@@ -302,6 +303,9 @@ def _roles(parsed: Parsed, kinds: int, reads: int) -> dict[str, int]:
             scalars &= ~VCC_BITS | _registers(operands)
         if kinds & _BIT["dot"]:
             roles["ab"] = _registers(operands[1:3])
+        if kinds & _BIT["dpp"]:
+            at = 2 if "_co_" in parsed.mnemonic else 1
+            roles["shifted"] = _registers(operands[at : at + 1])
         roles["constant"] = scalars
         for flag, bits in _ZERO_FLAGS.items():
             if any(isinstance(operand, Register) and operand.first == flag for operand in operands):

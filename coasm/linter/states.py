@@ -11,13 +11,19 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from coasm.linter import hazards
-from coasm.linter.findings import Finding, Fix
-from coasm.linter.hazards import FARTHEST, HAZARDS, WRITTEN, Hazard
-from coasm.linter.operation import Operation, kind, named
+from coasm.linter.findings import ADVICE, ERROR, Finding, Fix
+from coasm.linter.hazards import HAZARDS, WRITTEN, Hazard, States
+from coasm.linter.operation import EXEC_BITS, SGPRS, Operation, kind, named
 from coasm.linter.program import Block, Program
 from coasm.linter.rules import RULES
 
 __all__ = ["Violation", "check_states", "states_of", "violations"]
+
+
+_SCALAR = kind("salu")
+#: What of :data:`WRITTEN` is gone where a scalar instruction writes it again.
+_SCALARS = ("sgprs", "vcc", "exec")
+_SUPERSEDED = SGPRS | EXEC_BITS
 
 
 class _Row(NamedTuple):
@@ -30,20 +36,25 @@ class _Row(NamedTuple):
     but: int
     into: tuple[str, ...]
     states: int | Mapping[int, int]
+    sure: int | Mapping[int, int] | None
 
 
 class _Hot(NamedTuple):
-    """What a producer leaves: rows with the registers and the states that they are about."""
+    """What a producer leaves: each row with the registers, the states and the sure states."""
 
     mask: int
     farthest: int
-    rows: tuple[tuple[_Row, int, int], ...]
+    rows: tuple[tuple[_Row, int, int, int], ...]
 
 
 class Violation(NamedTuple):
-    """A *consumer* that comes *has* states after a *producer* and *needs* more of them."""
+    """A *consumer* that comes *has* states after a *producer* and *needs* more of them.
+
+    ``level``: from the row's ``sure`` states on it is advice.
+    """
 
     hazard: Hazard
+    level: str
     producer: int
     consumer: int
     has: int
@@ -55,24 +66,35 @@ class Violation(NamedTuple):
 def _rows(processor: str) -> tuple[_Row, ...]:
     found = []
     for hazard in HAZARDS:
-        states: object = hazard.states
-        if isinstance(states, Mapping) and isinstance(next(iter(states)), str):
-            states = states.get(processor)
-        if states is None:
-            continue
-        assert isinstance(states, (int, Mapping))
-        found.append(
-            _Row(
-                hazard,
-                kind(hazard.producer),
-                kind(hazard.unless),
-                kind(hazard.consumer),
-                kind(hazard.but),
-                tuple(hazard.into.split()),
-                states,
+        states = _of(hazard.states, processor)
+        if states is not None:
+            found.append(
+                _Row(
+                    hazard,
+                    kind(hazard.producer),
+                    kind(hazard.unless),
+                    kind(hazard.consumer),
+                    kind(hazard.but),
+                    tuple(hazard.into.split()),
+                    states,
+                    _of(hazard.sure, processor),
+                )
             )
-        )
     return tuple(found)
+
+
+def _of(states: States | None, processor: str) -> int | Mapping[int, int] | None:
+    """A row's states for *processor*; None where the row does not hold for it."""
+    if isinstance(states, Mapping) and isinstance(next(iter(states)), str):
+        states = states.get(processor)  # type: ignore[call-overload]
+    return states  # type: ignore[return-value]
+
+
+def _by_passes(states: int | Mapping[int, int], operation: Operation) -> int:
+    if isinstance(states, int):
+        return states
+    assert operation.matrix is not None
+    return states.get(operation.matrix.passes, 0)
 
 
 def states_of(operation: Operation) -> int:
@@ -94,12 +116,10 @@ def _left_by(operation: Operation, processor: str) -> _Hot | None:
             continue
         out = row.hazard.out
         registers = operation.writes & WRITTEN[out] if out in WRITTEN else operation.role(out)
-        states = row.states
-        if not isinstance(states, int):
-            assert operation.matrix is not None
-            states = states.get(operation.matrix.passes, 0)
+        states = _by_passes(row.states, operation)
+        sure = states if row.sure is None else _by_passes(row.sure, operation)
         if registers and states:
-            rows.append((row, registers, states))
+            rows.append((row, registers, states, sure))
             mask |= registers
             farthest = max(farthest, states)
     return _Hot(mask, farthest, tuple(rows)) if rows else None
@@ -117,22 +137,31 @@ def _matches(same: str, producer: Operation, consumer: Operation) -> bool:
 
 
 class _Flight(NamedTuple):
-    """A producer in flight: its operation's index, and the time when its states begin."""
+    """A producer in flight: its operation, the time when its states begin, what of it is gone.
+
+    ``gone`` are scalar registers that a scalar instruction has written since: who reads them reads
+    that one's result.
+    """
 
     producer: int
     since: int
+    gone: int
     hot: _Hot
+
+
+#: Producer → the states since, and what of it is gone.
+_State = dict[int, tuple[int, int]]
 
 
 def violations(program: Program, *, repair: bool = False) -> list[Violation]:
     """Every place that has too few wait states, in order of the consumers.
 
-    With *repair* the missing states count as inserted before each consumer that lacks them, so
-    that what follows needs no more than it would then.
+    With *repair* the missing states count as inserted before each consumer that lacks them for
+    sure, so that what follows needs no more than it would then.
     """
     left = [_left_by(operation, program.processor) for operation in program.operations]
     states = [states_of(operation) for operation in program.operations]
-    entries: list[dict[int, int]] = [{} for _ in program.blocks]
+    entries: list[_State] = [{} for _ in program.blocks]
     found: dict[int, list[Violation]] = {}
     todo = sorted(program.reached, reverse=True)
     waiting = set(todo)
@@ -142,33 +171,41 @@ def violations(program: Program, *, repair: bool = False) -> list[Violation]:
         block = program.blocks[number]
         found[number], leaving = _walk(program, block, entries[number], left, states, repair)
         for following in block.follows:
-            into = entries[following]
-            nearer = {p: d for p, d in leaving.items() if d < into.get(p, FARTHEST)}
-            if nearer:
-                into.update(nearer)
-                if following not in waiting:
-                    waiting.add(following)
-                    todo.append(following)
+            if _merge(entries[following], leaving) and following not in waiting:
+                waiting.add(following)
+                todo.append(following)
     return [violation for number in sorted(found) for violation in found[number]]
+
+
+def _merge(into: _State, leaving: _State) -> bool:
+    """Take up the nearest of each producer, gone only where it is on both ways; whether changed."""
+    changed = False
+    for producer, (distance, gone) in leaving.items():
+        before = into.get(producer)
+        after = (distance, gone)
+        if before is not None:
+            after = (min(before[0], distance), before[1] & gone)
+        if after != before:
+            into[producer] = after
+            changed = True
+    return changed
 
 
 def _walk(
     program: Program,
     block: Block,
-    entry: Mapping[int, int],
+    entry: _State,
     left: Sequence[_Hot | None],
     states: Sequence[int],
     repair: bool,
-) -> tuple[list[Violation], dict[int, int]]:
-    """One block: what violates a row in it, and producer → states since where it ends."""
+) -> tuple[list[Violation], _State]:
+    """One block: what violates a row in it, and what is in flight where it ends."""
     flights = [
-        _Flight(producer, -distance, hot)
-        for producer, distance in sorted(entry.items(), key=lambda item: -item[1])
+        _Flight(producer, -distance, gone, hot)
+        for producer, (distance, gone) in sorted(entry.items(), key=lambda item: -item[1][0])
         if (hot := left[producer]) is not None
     ]
-    mask = 0
-    for flight in flights:
-        mask |= flight.hot.mask
+    mask = _mask(flights)
     found: list[Violation] = []
     operations = program.operations
     time = 0
@@ -177,21 +214,30 @@ def _walk(
         if mask & (operation.reads | operation.writes):
             violated = _check(operations, flights, index, time)
             found += violated
-            if repair and violated:
-                time += max(v.needs - v.has for v in violated)
+            if repair:
+                missing = [v.needs - v.has for v in violated if v.level == ERROR]
+                time += max(missing, default=0)
+            if operation.kinds & _SCALAR and operation.writes & mask & _SUPERSEDED:
+                flights = [f._replace(gone=f.gone | operation.writes) for f in flights]
         time += states[index]
         hot = left[index]
         if hot is not None:
             flights = [f for f in flights if time - f.since < f.hot.farthest]
-            flights.append(_Flight(index, time, hot))
-            mask = 0
-            for flight in flights:
-                mask |= flight.hot.mask
-    leaving: dict[int, int] = {}
+            flights.append(_Flight(index, time, 0, hot))
+            mask = _mask(flights)
+    leaving: _State = {}
     for flight in flights:
         if time - flight.since < flight.hot.farthest:
-            leaving[flight.producer] = time - flight.since  # the last of a loop's is the nearest
+            # Of a loop's own producer the last is the nearest.
+            leaving[flight.producer] = (time - flight.since, flight.gone & _SUPERSEDED)
     return found, leaving
+
+
+def _mask(flights: Sequence[_Flight]) -> int:
+    mask = 0
+    for flight in flights:
+        mask |= flight.hot.mask
+    return mask
 
 
 def _check(
@@ -201,24 +247,31 @@ def _check(
     consumer = operations[index]
     touches = consumer.reads | consumer.writes
     worst: dict[tuple[str, int], Violation] = {}
-    for producer, since, hot in flights:
+    for producer, since, gone, hot in flights:
         has = time - since
         if has >= hot.farthest or not hot.mask & touches:
             continue
-        for row, registers, needs in hot.rows:
+        for row, registers, needs, sure in hot.rows:
             if has >= needs or not consumer.kinds & row.consumer or consumer.kinds & row.but:
                 continue
             overlap = 0
             for role in row.into:
                 overlap |= consumer.role(role)
             overlap &= registers
+            if row.hazard.out in _SCALARS:
+                overlap &= ~gone
             hazard = row.hazard
             if overlap and _matches(hazard.same, operations[producer], consumer):
+                level = ERROR if has < sure else ADVICE
+                found = Violation(hazard, level, producer, index, has, needs, overlap)
                 key = hazard.rule, producer
-                before = worst.get(key)
-                if before is None or before.needs - before.has < needs - has:
-                    worst[key] = Violation(hazard, producer, index, has, needs, overlap)
+                if key not in worst or _weight(worst[key]) < _weight(found):
+                    worst[key] = found
     return list(worst.values())
+
+
+def _weight(violation: Violation) -> tuple[bool, int]:
+    return violation.level == ERROR, violation.needs - violation.has
 
 
 def check_states(program: Program) -> list[Finding]:
@@ -230,7 +283,7 @@ def _finding(program: Program, v: Violation) -> Finding:
     missing = v.needs - v.has
     return Finding(
         v.hazard.rule,
-        v.hazard.level,
+        v.level,
         program.name_at(v.consumer),
         program.place(v.consumer),
         f"{RULES[v.hazard.rule].title}: {named(v.overlap)}",
