@@ -26,13 +26,12 @@ from coasm.emulator.program import (
     Flight,
     InFlight,
     Program,
-    queue_of,
     register_list,
-    waits_of,
 )
 from coasm.emulator.race import Race
 from coasm.emulator.table import ROWS
 from coasm.isa import EXEC, SCC, VGPR
+from coasm.isa.waits import LGKM_MAX, VM_MAX, counted_in, waits_of
 
 if TYPE_CHECKING:
     from coasm.descriptor import Resources
@@ -45,18 +44,34 @@ assert coasm.emulator.mem and coasm.emulator.scalar and coasm.emulator.matrix
 
 #: How far from the lowest address on the fair choice of a group is made: every so many blocks.
 _FAIR = 64
-_VM_MAX, _LGKM_MAX = 63, 15
 
 
 class _Item(NamedTuple):
-    """One prepared instruction of a block."""
+    """One prepared instruction of a block.
+
+    ``mask`` are the registers that it uses, ``written`` those that it writes and does not read.
+    """
 
     address: int
     step: Step
     mask: int
+    written: int
     queue: str
     flight: Flight | None
     waits: tuple[int | None, int | None] | None
+
+
+def _unfinished(state: InFlight, item: _Item) -> int:
+    """The registers of *item* that wait for data which it must not come before.
+
+    A load may write what an earlier one of its own counter still will: they end in order.
+    """
+    used = state.mask & item.mask
+    if item.queue in ("vm", "lds"):
+        own, other = (state.vm, state.lgkm) if item.queue == "vm" else (state.lgkm, state.vm)
+        unordered = [f for f in own if not f.ordered]
+        used &= ~item.written | InFlight(tuple(unordered), other).mask
+    return used
 
 
 class _Block:
@@ -225,11 +240,11 @@ class Machine:
             parsed, used = self.program.parsed(address)
         except CoasmError as error:
             context.clean.clear()
-            return _Item(address, _raiser(str(error)), 0, "", None, None)
+            return _Item(address, _raiser(str(error)), 0, 0, "", None, None)
         context.access = used
         mask = _bits((used.reads | used.writes) - {SCC})
         if parsed.mnemonic == "s_waitcnt":
-            return _Item(address, _nothing, 0, "", None, waits_of(instruction.data))
+            return _Item(address, _nothing, 0, 0, "", None, waits_of(instruction.data))
         row = ROWS.get(parsed.mnemonic)
         step: Step
         if row is None:
@@ -250,7 +265,7 @@ class Machine:
             from coasm.emulator.strict import checked
 
             step = checked(self, step, parsed, used, context)
-        queue = queue_of(parsed)
+        queue = counted_in(parsed.mnemonic)
         flight = None
         if queue:
             targets = _bits(n for n in used.writes if n not in (SCC, EXEC, EXEC + 1))
@@ -259,7 +274,8 @@ class Machine:
                 "lds" in parsed.modifiers or "_load_lds_" in name or name.startswith("ds_write")
             )
             flight = Flight(address, targets, queue in ("vm", "lds"), to_lds)
-        return _Item(address, step, mask, queue, flight, None)
+        written = _bits(used.writes - used.reads)
+        return _Item(address, step, mask, written, queue, flight, None)
 
     def _update_clean(self, context: Context, writes: frozenset[int]) -> None:
         if EXEC in writes or EXEC + 1 in writes:
@@ -309,8 +325,8 @@ class Machine:
                 state = self._wait(state, item.waits, add, item.address)
                 pending = state.mask
                 continue
-            if item.mask & pending:
-                add(self._pending_fault(state, item.mask), item.address)
+            if item.mask & pending and (used := _unfinished(state, item)):
+                add(self._pending_fault(state, used), item.address)
                 break
             if item.step is not _nothing:
                 add(item.step, item.address)
@@ -367,9 +383,9 @@ class Machine:
         assert flight is not None
         vm, lgkm = state
         if item.queue in ("vm", "flat"):
-            vm = self._saturate((*vm, flight), _VM_MAX, self._apply_vm, add, item.address)
+            vm = self._saturate((*vm, flight), VM_MAX, self._apply_vm, add, item.address)
         if item.queue in ("lds", "scalar", "flat"):
-            lgkm = self._saturate((*lgkm, flight), _LGKM_MAX, self._apply_ds, add, item.address)
+            lgkm = self._saturate((*lgkm, flight), LGKM_MAX, self._apply_ds, add, item.address)
         return InFlight(vm, lgkm)
 
     def _saturate(
@@ -381,7 +397,7 @@ class Machine:
         address: int,
     ) -> tuple[Flight, ...]:
         """The hardware holds an operation back while its counter is full: the oldest has ended."""
-        while len(queue) > most + 1 and not queue[0].mask:
+        while len(queue) > most + 2 and not queue[0].mask:
             if queue[0].writes_lds:
                 add(apply(1), address)
             queue = queue[1:]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from coasm.codeobject import CodeObject, Kernel
     from coasm.llvm import Llvm
 
-__all__ = ["EMPTY", "Flight", "InFlight", "Program", "Waits", "program_of", "queue_of", "waits_of"]
+__all__ = ["EMPTY", "Flight", "InFlight", "Program", "program_of"]
 
 #: Terminators: what ends a block, beside the next block's start.
 ENDS = re.compile(
@@ -60,44 +60,6 @@ class InFlight(NamedTuple):
 
 
 EMPTY = InFlight((), ())
-
-
-class Waits(NamedTuple):
-    """The counters that ``s_waitcnt`` waits for; None: no wait."""
-
-    vm: int | None
-    lgkm: int | None
-
-
-def waits_of(data: bytes) -> Waits:
-    """The counts of an ``s_waitcnt``, from its encoding: vmcnt 6 bits, lgkmcnt 4.
-
-    Source: CDNA3 ISA guide, S_WAITCNT.
-    """
-    simm = int.from_bytes(data[:2], "little")
-    vm = simm & 15 | (simm >> 14 & 3) << 4
-    lgkm = simm >> 8 & 15
-    return Waits(None if vm == 63 else vm, None if lgkm == 15 else lgkm)
-
-
-def queue_of(parsed: Parsed) -> str:
-    """The counters that an instruction counts in: "vm", "lds", "scalar", "flat" or ""."""
-    name = parsed.mnemonic
-    if name.startswith(("buffer_", "tbuffer_", "global_", "scratch_")):
-        return (
-            ""
-            if name in ("buffer_inv", "buffer_wbl2", "buffer_wbinvl1", "buffer_wbinvl1_vol")
-            else "vm"
-        )
-    if name.startswith("flat_"):
-        return "flat"
-    if name.startswith("ds_"):
-        return "" if name == "ds_nop" else "lds"
-    if name.startswith(
-        ("s_load", "s_buffer_load", "s_scratch_load", "s_memtime", "s_memrealtime", "s_store")
-    ):
-        return "scalar"
-    return ""
 
 
 class Program:

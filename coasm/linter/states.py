@@ -153,11 +153,11 @@ class _Flight(NamedTuple):
 _State = dict[int, tuple[int, int]]
 
 
-def violations(program: Program, *, repair: bool = False) -> list[Violation]:
+def violations(program: Program, *, repair: bool = False, advice: bool = True) -> list[Violation]:
     """Every place that has too few wait states, in order of the consumers.
 
-    With *repair* the missing states count as inserted before each consumer that lacks them for
-    sure, so that what follows needs no more than it would then.
+    With *repair* the missing states count as inserted before each consumer that lacks them, so
+    that what follows needs no more than it would then. *advice*: what is advice too.
     """
     left = [_left_by(operation, program.processor) for operation in program.operations]
     states = [states_of(operation) for operation in program.operations]
@@ -169,7 +169,9 @@ def violations(program: Program, *, repair: bool = False) -> list[Violation]:
         number = todo.pop()
         waiting.discard(number)
         block = program.blocks[number]
-        found[number], leaving = _walk(program, block, entries[number], left, states, repair)
+        found[number], leaving = _walk(
+            program, block, entries[number], left, states, repair, advice
+        )
         for following in block.follows:
             if _merge(entries[following], leaving) and following not in waiting:
                 waiting.add(following)
@@ -198,6 +200,7 @@ def _walk(
     left: Sequence[_Hot | None],
     states: Sequence[int],
     repair: bool,
+    advice: bool,
 ) -> tuple[list[Violation], _State]:
     """One block: what violates a row in it, and what is in flight where it ends."""
     flights = [
@@ -212,11 +215,12 @@ def _walk(
     for index in range(block.first, block.last):
         operation = operations[index]
         if mask & (operation.reads | operation.writes):
-            violated = _check(operations, flights, index, time)
+            violated = [
+                v for v in _check(operations, flights, index, time) if advice or v.level == ERROR
+            ]
             found += violated
             if repair:
-                missing = [v.needs - v.has for v in violated if v.level == ERROR]
-                time += max(missing, default=0)
+                time += max((v.needs - v.has for v in violated), default=0)
             if operation.kinds & _SCALAR and operation.writes & mask & _SUPERSEDED:
                 flights = [f._replace(gone=f.gone | operation.writes) for f in flights]
         time += states[index]

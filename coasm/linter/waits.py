@@ -1,0 +1,401 @@
+"""Wait counters over the control-flow graph: what may still be out where a register is used.
+
+An operation of a counter is out until a wait has covered it on every way to a place. VMEM and DS
+end in their order, so a count covers all but the youngest; SMEM, messages and FLAT end in any, and
+only 0 covers them and what is out beside them. Source: LLVM's SIInsertWaitcnts.cpp and the CDNA3
+and CDNA4 ISA guides, section 4.4; each case was measured with LLVM 22's ``si-insert-waitcnts``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from coasm.isa.waits import LGKM_MAX, VM_MAX, Waits, counted_in, waits_of
+from coasm.linter.findings import ADVICE, ERROR, Finding, Fix
+from coasm.linter.operation import EXEC_BITS, M0_BIT, SGPRS, VGPRS, Operation, kind, named
+from coasm.linter.program import Block, Program
+from coasm.linter.rules import RULES
+from coasm.linter.states import states_of
+
+__all__ = ["check_waits"]
+
+_LDS_DMA, _DS, _WAIT, _BARRIER = kind("lds_dma"), kind("ds"), kind("wait"), kind("barrier")
+#: The rule of a result that is used too early, by the queue that it is in.
+#: Their results come in the order in which they were asked for.
+_IN_ORDER = ("vm", "lds")
+#: DS operations that use no LDS.
+_NO_MEMORY = ("ds_bpermute", "ds_permute", "ds_swizzle", "ds_nop", "ds_gws")
+#: What kernels of aiter do that run on hardware, so that it is advice where it is no sure error:
+#: a way exists on which a wait covers the operation (the other may never be taken); an s_barrier
+#: lies in between (bwd_hd128_dq_convert_bf16_rtne_group: ds_read_b32 v16, s_barrier, buffer_store
+#: v16, 9 states and no wait); LDS was read long before (fmoe_fp8_blockscale_g1u1_subGU_256:
+#: ds_read_b32 v64, global_atomic_pk_add_bf16 of v64 302 states later); a register is overwritten
+#: long behind a load into it that nothing reads (fmoe_int8_g1u1_subGU_192: buffer_load_dword v44,
+#: v_lshrrev_b32 v44 82 states later); a load goes over a result that nothing has read, so that
+#: what reads the register before the load ends wants the old one (mla_a8w8_qh16_qseqlen4_
+#: gqaratio16_cprr_v3_ps: ds_read_b128 a[120:123] six instructions before the only MFMA that reads
+#: what an earlier ds_read_b128 put there).
+_BEHIND_BARRIER, _OLD = 8, 64
+_REGISTERS = VGPRS | SGPRS | M0_BIT | EXEC_BITS
+_RULES = {"vm": "vmem-wait", "lds": "lds-wait", "scalar": "smem-wait", "flat": "flat-wait"}
+
+
+class _Out(NamedTuple):
+    """An operation that may be out: how many of its counters' came after it (None: it is in).
+
+    ``age``: the time since, at least, in units of four clocks and up to :data:`_OLD`: a wait state
+    for each instruction, its passes for an MFMA.
+    """
+
+    vm: int | None
+    lgkm: int | None
+    age: int
+
+
+class _State(NamedTuple):
+    """What may be at a place, by the operations' indexes.
+
+    ``out``: what may be out. ``landed``: what a wait has covered on some way. ``passed``: what was
+    out at a barrier. ``unread``: results that nothing has read. ``shadowing``: what was issued
+    over such a result. ``crossed``: writes to LDS that were out at the last barrier.
+    """
+
+    out: dict[int, _Out]
+    landed: set[int]
+    passed: set[int]
+    unread: set[int]
+    shadowing: set[int]
+    crossed: set[int]
+
+    @classmethod
+    def nothing(cls) -> _State:
+        return cls({}, set(), set(), set(), set(), set())
+
+
+class _Facts(NamedTuple):
+    """What the counters need to know of each operation of a program, by its index."""
+
+    queues: Sequence[str]
+    results: Sequence[int]
+    waits: dict[int, Waits]
+    reads_lds: frozenset[int]
+    writes_lds: frozenset[int]
+    to_lds: frozenset[int]
+    times: Sequence[int]
+
+
+class _Early(NamedTuple):
+    """Operation *user* comes before *producer* is in: it needs a wait for at most so many."""
+
+    rule: str
+    level: str
+    user: int
+    producer: int
+    overlap: int
+    needs: Waits
+
+
+class _Dma(NamedTuple):
+    """What happens to an LDS-DMA: who reads LDS while it is out, and whether one does later."""
+
+    early: dict[int, int]
+    late: set[int]
+
+
+def check_waits(program: Program) -> list[Finding]:
+    """Where a register or LDS is used before what goes there has come.
+
+    Only the first use of each is a finding: behind it the operation counts as waited for.
+    """
+    facts = _facts(program)
+    entries = [_State.nothing() for _ in program.blocks]
+    found: dict[int, list[_Early]] = {}
+    dma = _Dma({}, set())
+    todo = sorted(program.reached, reverse=True)
+    waiting = set(todo)
+    while todo:
+        number = todo.pop()
+        waiting.discard(number)
+        block = program.blocks[number]
+        found[number], leaving = _walk(program.operations, facts, block, entries[number], dma)
+        for following in block.follows:
+            if _merge(entries[following], leaving) and following not in waiting:
+                waiting.add(following)
+                todo.append(following)
+    early = [item for number in sorted(found) for item in found[number]]
+    early += [
+        _Early("lds-dma-wait", ERROR, user, producer, 0, Waits(0, None))
+        for producer, user in dma.early.items()
+        if producer not in dma.late
+    ]
+    return [_finding(program, item) for item in sorted(early, key=lambda e: (e.user, e.producer))]
+
+
+def _facts(program: Program) -> _Facts:
+    queues, results, reads, writes, to_lds = [], [], [], [], []
+    waits: dict[int, Waits] = {}
+    for index, operation in enumerate(program.operations):
+        queue = counted_in(operation.base)
+        queues.append(queue)
+        results.append(operation.writes & _REGISTERS if queue else 0)
+        if operation.kinds & _WAIT:
+            waits[index] = waits_of(program.instructions[index].data)
+        elif operation.kinds & _LDS_DMA:
+            to_lds.append(index)
+        elif operation.kinds & _DS and not operation.base.startswith(_NO_MEMORY):
+            if not operation.base.startswith("ds_write"):
+                reads.append(index)
+            if not operation.base.startswith("ds_read"):
+                writes.append(index)
+    lds = (frozenset(reads), frozenset(writes), frozenset(to_lds))
+    times = [
+        operation.matrix.passes if operation.matrix else states_of(operation)
+        for operation in program.operations
+    ]
+    return _Facts(queues, results, waits, *lds, times)
+
+
+def _merge(into: _State, leaving: _State) -> bool:
+    """Take up what may be on another way, the youngest of each; whether that changed something."""
+    changed = False
+    for index, out in leaving.out.items():
+        before = into.out.get(index)
+        if before is not None:
+            out = _Out(
+                _younger(before.vm, out.vm),
+                _younger(before.lgkm, out.lgkm),
+                min(before.age, out.age),
+            )
+        if out != before:
+            into.out[index] = out
+            changed = True
+    for known, more in zip(into[1:], leaving[1:], strict=True):
+        if not more <= known:
+            known |= more
+            changed = True
+    return changed
+
+
+def _younger(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return min(one, other)
+
+
+def _walk(
+    operations: Sequence[Operation], facts: _Facts, block: Block, entry: _State, dma: _Dma
+) -> tuple[list[_Early], _State]:
+    """One block: what is used too early in it, and what may be out where it ends."""
+    counters = _Counters(facts, entry)
+    found: list[_Early] = []
+    crossed = set(entry.crossed)
+    for index in range(block.first, block.last):
+        operation = operations[index]
+        if counters.unread_mask & operation.reads:
+            counters.read(operation.reads)
+        if counters.mask & (operation.reads | operation.writes):
+            early = counters.early(index, operation)
+            if early:
+                found += early
+                counters.wait(_strictest(item.needs for item in early))
+        if index in facts.waits:
+            counters.wait(facts.waits[index])
+        elif operation.kinds & _BARRIER:
+            crossed = {write for write in counters.out if write in facts.writes_lds}
+            counters.passed.update(counters.out)
+        elif index in facts.reads_lds:
+            for write in sorted(crossed):
+                found.append(_Early("lds-barrier", ADVICE, index, write, 0, Waits(None, 0)))
+            crossed = set()
+            for producer in counters.out:
+                if producer in facts.to_lds:
+                    dma.early.setdefault(producer, index)
+            dma.late.update(counters.landed)
+        counters.time += facts.times[index]
+        if facts.queues[index]:
+            counters.issue(index)
+    return found, counters.leaving(crossed)
+
+
+def _strictest(needs: Iterable[Waits]) -> Waits:
+    vm: int | None = None
+    lgkm: int | None = None
+    for need in needs:
+        vm, lgkm = _younger(vm, need.vm), _younger(lgkm, need.lgkm)
+    return Waits(vm, lgkm)
+
+
+class _Counters:
+    """What is out, along a block. ``mask`` are the registers that wait for it."""
+
+    def __init__(self, facts: _Facts, entry: _State) -> None:
+        self.facts = facts
+        self.issued = [0, 0]
+        self.time = 0
+        # Operation → the numbers of its counters when it was issued; None: that one is in.
+        self.out: dict[int, list[int | None]] = {}
+        self.since: dict[int, int] = {}
+        for index, (vm, lgkm, age) in entry.out.items():
+            self.out[index] = [None if count is None else -count for count in (vm, lgkm)]
+            self.since[index] = -age
+        self.landed = set(entry.landed)
+        self.passed = set(entry.passed)
+        self.unread = set(entry.unread)
+        self.shadowing = set(entry.shadowing)
+        self.mask = self.unread_mask = 0
+        self._update()
+
+    def _update(self) -> None:
+        self.mask = self._registers(self.out)
+        self.unread_mask = self._registers(self.unread)
+
+    def _registers(self, indexes: Iterable[int]) -> int:
+        registers = 0
+        for index in indexes:
+            registers |= self.facts.results[index]
+        return registers
+
+    def read(self, registers: int) -> None:
+        """Something reads *registers*."""
+        results = self.facts.results
+        self.unread = {index for index in self.unread if not results[index] & registers}
+        self.unread_mask = self._registers(self.unread)
+
+    def _unordered(self, counter: int, *, surely: bool = False) -> bool:
+        """Whether something is out that may end before what was issued before it.
+
+        *surely*: what is old, or was covered on another way, is taken for ended.
+        """
+        return any(
+            at[counter] is not None
+            and self.facts.queues[index] not in _IN_ORDER
+            and not (surely and (index in self.landed or self._age(index) >= _OLD))
+            for index, at in self.out.items()
+        )
+
+    def _age(self, index: int) -> int:
+        return self.time - self.since[index]
+
+    def issue(self, index: int) -> None:
+        """Operation *index* goes out."""
+        queue = self.facts.queues[index]
+        at: list[int | None] = [None, None]
+        for counter, queues in ((0, ("vm", "flat")), (1, ("lds", "scalar", "flat"))):
+            if queue in queues:
+                self.issued[counter] += 1
+                at[counter] = self.issued[counter]
+        self.out.pop(index, None)
+        self.out[index] = at
+        self.since[index] = self.time
+        self.landed.discard(index)
+        self.passed.discard(index)
+        self.shadowing.discard(index)
+        result = self.facts.results[index]
+        if result & self.unread_mask:
+            over = {old for old in self.unread if self.facts.results[old] & result}
+            if over & self.landed:
+                self.shadowing.add(index)
+            self.unread -= over
+        if result:
+            self.unread.add(index)
+        self.mask |= result
+        self.unread_mask |= result
+
+    def wait(self, waits: Waits) -> None:
+        """At most so many operations of each counter are out from here on."""
+        ended: set[int] = set()
+        for counter, count in enumerate(waits):
+            if count is None:
+                continue
+            last = self.issued[counter] - count
+            covered = [
+                i for i, at in self.out.items() if (n := at[counter]) is not None and n <= last
+            ]
+            if count and self._unordered(counter):
+                if not self._unordered(counter, surely=True):
+                    self.landed.update(covered)
+                continue
+            for index in covered:
+                self.out[index][counter] = None
+            ended.update(covered)
+        for index in ended:
+            if self.out[index] == [None, None]:
+                del self.out[index]
+                self.landed.add(index)
+        if ended:
+            self._update()
+
+    def early(self, index: int, operation: Operation) -> list[_Early]:
+        """The operations whose result *operation* uses too early."""
+        found = []
+        queue = self.facts.queues[index]
+        for producer, at in self.out.items():
+            overlap = self.facts.results[producer] & (operation.reads | operation.writes)
+            own = self.facts.queues[producer]
+            if queue == own and queue in _IN_ORDER:
+                overlap &= operation.reads  # what it only writes comes in order
+            if overlap:
+                level = self._level(producer, bool(overlap & operation.reads))
+                needs = Waits(self._needed(0, at[0], VM_MAX), self._needed(1, at[1], LGKM_MAX))
+                found.append(_Early(_RULES[own], level, index, producer, overlap, needs))
+        return found
+
+    def _level(self, producer: int, read: bool) -> str:
+        """An error, but for what kernels that work do: see :data:`_OLD`."""
+        age = self._age(producer)
+        if producer in self.landed or producer in self.shadowing:
+            return ADVICE
+        if producer in self.passed and age >= _BEHIND_BARRIER:
+            return ADVICE
+        late = self.facts.queues[producer] == "lds" or not read
+        return ADVICE if late and age >= _OLD else ERROR
+
+    def _needed(self, counter: int, number: int | None, most: int) -> int | None:
+        if number is None:
+            return None
+        return 0 if self._unordered(counter) else min(self.issued[counter] - number, most)
+
+    def leaving(self, crossed: set[int]) -> _State:
+        """What may be where the block ends."""
+        vm, lgkm = self.issued
+        out = {
+            index: _Out(
+                None if at[0] is None else vm - at[0],
+                None if at[1] is None else lgkm - at[1],
+                min(self.time - self.since[index], _OLD),
+            )
+            for index, at in self.out.items()
+        }
+        return _State(out, self.landed, self.passed, self.unread, self.shadowing, crossed)
+
+
+def _finding(program: Program, early: _Early) -> Finding:
+    parts = [
+        f"{name}({count})"
+        for name, count in (("vmcnt", early.needs.vm), ("lgkmcnt", early.needs.lgkm))
+        if count is not None
+    ]
+    wait = "s_waitcnt " + " ".join(parts)
+    what = RULES[early.rule].title
+    if early.overlap:
+        what = f"{what}: {named(early.overlap)}"
+    advice = f"insert {wait} before it"
+    if early.rule == "lds-barrier":
+        advice = f"insert {wait} before the barrier that the write is to be seen behind"
+    return Finding(
+        early.rule,
+        early.level,
+        program.name_at(early.user),
+        program.place(early.user),
+        what,
+        advice,
+        program.place(early.producer),
+        None,
+        _strict(early.needs),
+        None if early.rule == "lds-barrier" else Fix(0, early.needs.vm, early.needs.lgkm),
+    )
+
+
+def _strict(waits: Waits) -> int | None:
+    return min((count for count in waits if count is not None), default=None)
