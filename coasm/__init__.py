@@ -30,14 +30,17 @@ if TYPE_CHECKING:
     from coasm.codeobject import CodeObject, Kernel, load
     from coasm.compare import Report
     from coasm.launch import run, run_f4gemm, run_spec
+    from coasm.linter import Finding
     from coasm.trips import RoundTrip
 
 __all__ = [
     "CoasmError",
     "CodeObject",
+    "Finding",
     "Kernel",
     "assemble",
     "disassemble",
+    "lint",
     "load",
     "roundtrip",
     "run",
@@ -57,6 +60,10 @@ def __getattr__(name: str) -> Any:
         from coasm import launch
 
         return getattr(launch, name)
+    if name == "Finding":
+        from coasm.linter import Finding
+
+        return Finding
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -117,6 +124,28 @@ def verify(
     first, second = _object(original), _object(rebuilt)
     tools = find_llvm(llvm, processor=first.target.name) if llvm is not None else None
     return compare(first, second, tools)
+
+
+def lint(
+    source: CodeObject | str | os.PathLike[str] | bytes,
+    *,
+    kernel: str | None = None,
+    advice: bool = False,
+    llvm: str | None = None,
+) -> list[Finding]:
+    """What an edit can break and no assembler checks, by address; empty where nothing is found.
+
+    A string that holds a line feed is the text of a listing, any other the path of a listing or of
+    a code object (``coasm lint --help`` says which is which); bytes are a code object's. With
+    *kernel* only what that kernel reaches is judged, with *advice* findings of that level are there
+    too. On other targets than gfx942 and gfx950 only resources and operands are checked.
+
+    Raises:
+        CoasmError: it cannot be read, assembled or disassembled; or has no such kernel.
+    """
+    from coasm.linter.lint import lint as findings
+
+    return findings(source, kernel=kernel, advice=advice, llvm=llvm)
 
 
 def roundtrip(

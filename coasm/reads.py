@@ -13,14 +13,23 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from coasm.asm.decode import Instruction, branch_target
 from coasm.codeobject import CodeObject, Kernel
 from coasm.descriptor import resources
 
-__all__ = ["Reads", "kernarg_reads"]
+__all__ = ["Load", "Reads", "kernarg_reads"]
+
+
+class Load(NamedTuple):
+    """A load of *size* bytes at *offset* of the segment by the instruction at *address*."""
+
+    address: int
+    offset: int
+    size: int
 
 
 class Reads(NamedTuple):
@@ -28,12 +37,14 @@ class Reads(NamedTuple):
 
     ``bytes`` holds their offsets. ``complete`` is False where the pointer was lost from sight: what
     is not in ``bytes`` may be read then. ``preloaded`` is how many bytes the dispatch puts into
-    SGPRs; such a byte counts as read where the code uses its SGPR.
+    SGPRs; such a byte counts as read where the code uses its SGPR. ``loads`` are the loads, in
+    order of their addresses.
     """
 
     bytes: frozenset[int]
     complete: bool
     preloaded: int = 0
+    loads: tuple[Load, ...] = ()
 
     def of(self, offset: int, size: int) -> bool | None:
         """Whether the code reads any of *size* bytes at *offset*; None where that is not known."""
@@ -95,6 +106,8 @@ class _Walk:
     def __init__(self, co: CodeObject, kernel: Kernel, code: Sequence[Instruction]) -> None:
         self.code = code
         self.read: set[int] = set()
+        self.loads: set[Load] = set()
+        self.address = 0  # of the instruction that is followed
         self.complete = True
         asked = resources(kernel.descriptor, co.target)
         self.state: _State = {}
@@ -125,32 +138,39 @@ class _Walk:
         if start is None:
             return Reads(frozenset(), False, self.preloaded)
         states: dict[int, _State] = {start: self.state}
-        pending = [start]
+        pending = [start]  # a heap: in order of addresses most is settled when it is come to
         while pending:
-            index = pending.pop()
+            index = heappop(pending)
+            while pending and pending[0] == index:
+                heappop(pending)
             for following, state in self._block(index, dict(states[index])):
                 known = states.get(following)
                 merged = state if known is None else _merge(known, state)
                 if merged != known:
                     states[following] = merged
-                    pending.append(following)
-        return Reads(frozenset(self.read), self.complete, self.preloaded)
+                    heappush(pending, following)
+        loads = tuple(sorted(self.loads))
+        return Reads(frozenset(self.read), self.complete, self.preloaded, loads)
 
     def _block(self, index: int, state: _State) -> list[tuple[int, _State]]:
         """Run from *index* to the next branch; where control goes, with the state there."""
-        while any(value.kind != "constant" for value in state.values()):
+        follows = _is_of_interest(state)
+        while follows:
             if index >= len(self.code):
                 self.complete = False
                 return []
             instruction = self.code[index]
-            mnemonic = instruction.mnemonic
-            if mnemonic[:2] == "s_" and _CALLS.match(mnemonic):
+            mnemonic, named, always = _named(instruction.text, instruction.registers)
+            scalar = mnemonic[:2] == "s_"
+            if scalar and _CALLS.match(mnemonic):
                 self.complete = False  # what is called may read anything
                 return []
             target = branch_target(instruction)
-            if target is None:
+            if target is None and (always or not named.isdisjoint(state)):
+                self.address = instruction.address
                 self._step(instruction, mnemonic, state)
-            gone = _ENDS.match(mnemonic)
+                follows = _is_of_interest(state)
+            gone = scalar and _ENDS.match(mnemonic)
             if target is None and gone:
                 return []
             following = []
@@ -281,7 +301,24 @@ class _Walk:
                     return None
                 offset += number
         self.read.update(range(offset, offset + size))
+        self.loads.add(Load(self.address, offset, size))
         return {}
+
+
+def _is_of_interest(state: _State) -> bool:
+    return any(value.kind != "constant" for value in state.values())
+
+
+@lru_cache(maxsize=1 << 16)
+def _named(text: str, registers: str) -> tuple[str, frozenset[str], bool]:
+    """The mnemonic of an instruction, the registers that it names, and whether it matters always.
+
+    One that names no register of interest does not, unless it may make a constant of interest.
+    """
+    mnemonic, _, rest = text.partition(" ")
+    parts = _operands(registers or rest.strip())
+    named = frozenset(register for part in parts for register in _registers(part))
+    return mnemonic, named, mnemonic in _MOVES or "movrel" in mnemonic
 
 
 def _preload_offset(kernel: Kernel) -> int:

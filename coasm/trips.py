@@ -7,6 +7,7 @@ with the same bytes are taken once.
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 import time
@@ -148,7 +149,7 @@ def roundtrip_many(
     from multiprocessing import get_context
 
     context = get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+    with ProcessPoolExecutor(jobs, context, _collect_seldom) as pool:
         futures = [pool.submit(_run_batch, batch, directory) for batch in batches]
         try:
             for future in as_completed(futures):
@@ -157,6 +158,14 @@ def roundtrip_many(
         finally:
             for future in futures:
                 future.cancel()
+
+
+def _collect_seldom() -> None:
+    """Let garbage be looked for seldom: a trip makes many objects and little cyclic garbage.
+
+    For processes that do nothing else; the default costs them a tenth of their time.
+    """
+    gc.set_threshold(200_000)
 
 
 def _cores() -> int:

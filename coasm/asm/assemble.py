@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coasm.asm.build import assemble_text, link_object
+from coasm.asm.decode import TRUE16, decode, has_true16
 from coasm.asm.like import like
-from coasm.asm.usage import usage_warnings
 from coasm.codeobject import CodeObject, load
 from coasm.errors import CoasmError
 from coasm.llvm import Llvm
@@ -53,10 +53,24 @@ def assemble(
             )
     co = load(data, name=name)
     try:
-        warnings += usage_warnings(co, llvm)
+        warnings += _use_warnings(co, llvm)
     except CoasmError as error:
         warnings.append(f"the use of registers was not checked: {error}")
     return Result(data, len(built.pins) - len(built.lost), len(built.lost), tuple(warnings))
+
+
+def _use_warnings(co: CodeObject, llvm: Llvm) -> list[str]:
+    """Where a kernel uses more than it declares, or its declarations disagree."""
+    from coasm.linter.program import build_program
+    from coasm.linter.resources import check_declarations
+
+    code = decode(co, llvm, extra=(TRUE16,) if has_true16(co.target) else ())
+    return [
+        f"{finding.kernel}: "
+        + ("" if finding.rule == "metadata" else f"{finding.place.address:#x}: ")
+        + finding.what
+        for finding in check_declarations(build_program(co, code))
+    ]
 
 
 def _tool_warnings(messages: str, name: str) -> list[str]:

@@ -99,15 +99,18 @@ def assemble_listing(
     *,
     features: tuple[str, ...] = (),
     mark_lines: list[int] | None = None,
+    line_table: bool = False,
 ) -> Built:
     """Assemble a listing and restore its pins and the symbols' own names.
 
     With *mark_lines* the positions of those lines (0-based) are found too, in ``positions``.
+    With *line_table* the object has one (see :func:`coasm.llvm.run.assembler_command`).
     """
-    lines = text.split("\n")
+    lines = text.split("\n") if "// pin " in text or mark_lines else []
     pins = find_pins(lines)
     wanted = sorted({p.line for p in pins} | set(mark_lines or ()))
-    made = assemble(llvm, _encode(mark(lines, wanted)), target, version, ",".join(features))
+    source = mark(lines, wanted) if wanted else text
+    made = assemble(llvm, _encode(source), target, version, ",".join(features), line_table)
     if made.data is None:
         return Built(None, None, made.messages, tuple(pins))
     elf = Elf(made.data, "the assembled object")
@@ -133,7 +136,9 @@ def assemble_listing(
             code = lines[pin.line].split("//", 1)[0]
             label = _LABELS.match(code)
             lines[pin.line] = f"{label[0] if label else ''} .long {words}"
-        again = assemble_listing("\n".join(lines), target, version, llvm, features=features)
+        again = assemble_listing(
+            "\n".join(lines), target, version, llvm, features=features, line_table=line_table
+        )
         # The distances of branches are final only now: which pins are lost shows in that run.
         return again._replace(plain=made.data, pins=tuple(pins), positions=positions)
     restored = _rename(bytes(data), parse_stand_ins(text))
@@ -181,8 +186,12 @@ def link_object(data: bytes, llvm: Llvm) -> bytes:
     return link(llvm, [data])
 
 
-def assemble_text(path: str, text: str, llvm: Llvm) -> tuple[Declared, Built]:
+def assemble_text(
+    path: str, text: str, llvm: Llvm, *, line_table: bool = False
+) -> tuple[Declared, Built]:
     """Assemble the listing *text* of the file *path* for the target that it names.
+
+    With *line_table* the object has one (see :func:`coasm.llvm.run.assembler_command`).
 
     Raises:
         AssemblyError: the assembler refused it; the message has the user's file and line.
@@ -193,7 +202,14 @@ def assemble_text(path: str, text: str, llvm: Llvm) -> tuple[Declared, Built]:
     except CoasmError as error:
         raise type(error)(f"{path}: {error}") from None
     features = feature_list(what)
-    built = assemble_listing(text, what.target, what.code_object_version, llvm, features=features)
+    built = assemble_listing(
+        text,
+        what.target,
+        what.code_object_version,
+        llvm,
+        features=features,
+        line_table=line_table,
+    )
     if built.object is None:
         raise AssemblyError(
             messages_for(path, text, what.target, what.code_object_version, llvm, features)

@@ -16,9 +16,12 @@ import os
 import re
 import struct
 import tempfile
+from array import array
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
+from coasm.asm.code import BRANCH, Code, Instruction, Item, Raw, branch_target
 from coasm.asm.quirks import dont_care_rows
 from coasm.codeobject import CodeObject, Section
 from coasm.codeobject.elf import STT_OBJECT
@@ -30,6 +33,7 @@ __all__ = [
     "BRANCH",
     "DATA",
     "TRUE16",
+    "Code",
     "Disassembly",
     "Instruction",
     "Item",
@@ -43,44 +47,10 @@ __all__ = [
     "parse_dump",
     "probe",
     "real_registers",
+    "undecoded",
+    "with_halves",
 ]
 
-
-class Instruction(NamedTuple):
-    """One instruction as the disassembler prints it, without its comments.
-
-    ``registers`` are the operands with the VGPR numbers that they reach (GFX12.5: 8 bits of a
-    number are in the instruction, 2 in the state that ``s_set_vgpr_msb`` sets), or empty where
-    they are those of ``text``. It ends in ``(a guess)`` where the state is not known.
-    """
-
-    address: int
-    data: bytes
-    text: str
-    registers: str = ""
-
-    @property
-    def size(self) -> int:
-        return len(self.data)
-
-    @property
-    def mnemonic(self) -> str:
-        return self.text.split(None, 1)[0]
-
-    @property
-    def operands(self) -> str:
-        return self.text.partition(" ")[2].strip()
-
-
-class Raw(NamedTuple):
-    """Bytes in a code section that are listed as data, and why."""
-
-    address: int
-    data: bytes
-    reason: str
-
-
-Item = Instruction | Raw
 
 #: The reason of bytes that a symbol declares to be data.
 DATA = "data"
@@ -90,19 +60,13 @@ _LINE = re.compile(
     r"^\t([^\n]*?)\s*// ([0-9A-F]{12,16}): ((?:[0-9A-F]{8} ?)+|(?:[0-9A-F]{2} ?)+)(?=$|[ <;])",
     re.M,
 )
+_WORDS = re.compile(r"[0-9A-F ]*")
+#: Characters of the words of an encoding → its bytes.
+_SIZES = {9 * words - 1: 4 * words for words in range(1, 9)}
 _SAFE_NAMES = re.compile(r"[\w.$@\0-]*", re.ASCII)
 _MARK = re.compile(r"\s*/\*.*?\*/")
 _REGISTER_MARK = re.compile(r"[^\s,]+\s*/\*([av]\d+|[av]\[[\d:]+\])\*/")
 _DATA = (".long", ".word", ".byte", ".short")
-
-#: Branches whose target is ``address + 4 + 4 * simm16``, the field in the first word's low half.
-#: Source: the ISA guides' SOPP and SOPK instruction lists (GFX6 to GFX12.5).
-BRANCH = re.compile(
-    r"s_(?:c?branch(?:_(?!g_fork|join)\w+)?|call_b64|call_i64|subvector_loop_(?:begin|end)"
-    r"|cbranch_i_fork)$"
-)
-
-_BRANCH_STARTS = frozenset(("s_br", "s_cb", "s_ca", "s_su"))
 
 #: Rounds of decoding again, and runs of the disassembler, before what is left becomes data.
 _ROUNDS = 12
@@ -112,15 +76,6 @@ _STEP = 64
 
 #: ``s_nop 0``: the same word on every target (SOPP opcode 0).
 _S_NOP = (0xBF800000).to_bytes(4, "little")
-
-
-def branch_target(instruction: Instruction) -> int | None:
-    """The address a direct branch or call goes to; None for any other instruction."""
-    text = instruction.text
-    if text[:4] not in _BRANCH_STARTS or not BRANCH.match(text.split(None, 1)[0]):
-        return None
-    simm = int.from_bytes(instruction.data[:2], "little", signed=True)
-    return instruction.address + 4 + 4 * simm
 
 
 def features(co: CodeObject) -> tuple[str, ...]:
@@ -145,10 +100,57 @@ def parse_dump(text: str) -> list[tuple[int, int, str]]:
     """(address, size, text with its marks) of each line of a disassembly that has an encoding."""
     found = []
     for match in _LINE.finditer(text):
-        words = match[3].rstrip()
-        found.append(
-            (int(match[2], 16), (len(words) + 1) // 9 * 4 or (len(words) + 1) // 3, match[1])
-        )
+        length = len(match[3].rstrip()) + 1
+        found.append((int(match[2], 16), length // 9 * 4 or length // 3, match[1]))
+    return found
+
+
+def _covering(co: CodeObject, text: str) -> dict[int, Code] | None:
+    """The code of each section by a disassembly whose lines are exactly the code.
+
+    None where they are not, or data is among them. It is :func:`parse_dump` for what nearly every
+    object is, in half the time: the lines are taken apart all at once, and their words together
+    are compared with the code.
+    """
+    sections = co.code_sections
+    if "\n\t." in text or any(_has_data(co, section) for section in sections):
+        return None
+    # From one "// " to the next: the address and the words of an instruction, perhaps the place
+    # that a branch goes to and a heading, in angle brackets both; then the text of the next one.
+    parts = [part.partition("\n\t") for part in text.split("// ")]
+    words = [
+        told[14:] if "<" not in told else _WORDS.match(told, 14)[0].rstrip()  # type: ignore[index]
+        for told, _, _ in parts[1:]
+    ]
+    if not words:
+        return None
+    words[-1] = words[-1].rstrip()
+    try:
+        sizes = [_SIZES[len(of_one)] for of_one in words]
+        code = array("I", bytes.fromhex("".join(words)))
+    except (KeyError, ValueError):
+        return None
+    code.byteswap()  # printed as numbers, the first digit the highest
+    if code.tobytes() != b"".join(section.data for section in sections):
+        return None
+    texts = [printed.rstrip() for _, _, printed in parts[:-1]]
+    ends = list(accumulate(sizes))
+    found: dict[int, Code] = {}
+    first = base = 0
+    for section in sections:
+        after = first
+        if section.size:
+            after = bisect.bisect_left(ends, base + section.size, first) + 1
+            if ends[after - 1] != base + section.size:
+                return None
+        moved = section.addr - base
+        addresses = [moved + end for end in (base, *ends[first : after - 1])][: after - first]
+        own = Code(section.data, addresses, texts[first:after])
+        if "/*" in text:
+            marked = zip(addresses, map(own.bytes_at, range(len(own))), own.texts, strict=True)
+            own = Code.of([_instruction(*fields) for fields in marked])
+        found[section.index] = own
+        first, base = after, base + section.size
     return found
 
 
@@ -167,15 +169,20 @@ def real_registers(text: str) -> str:
 
 
 def decode(
-    co: CodeObject, llvm: Llvm, dump: Dump | None = None, extra: tuple[str, ...] = ()
-) -> dict[int, list[Item]]:
-    """The items of each code section of *co*, by section index; they cover it without gaps.
+    co: CodeObject,
+    llvm: Llvm,
+    dump: Dump | None = None,
+    extra: tuple[str, ...] = (),
+    *,
+    whole: bool = False,
+) -> dict[int, Code]:
+    """The code of each code section of *co*, by section index.
 
     *dump* is a disassembly of the object itself that has already run, *extra* are subtarget
-    features beside those of :func:`features`.
+    features beside those of :func:`features`. With *whole* no more work than needed is done on
+    code of which something is left undecoded: it is only good to tell so.
     """
     mattr = ",".join((*features(co), *extra))
-    sections = co.code_sections
     if not _prints_safely(co):
         dump = Dump("", False)
     elif dump is None or extra or "wavefrontsize64" in mattr:
@@ -183,35 +190,48 @@ def decode(
             path = os.path.join(folder, "in.co")
             write_bytes(path, co.data)
             dump = objdump(llvm, [path], mattr)
-    rows = parse_dump(dump.text) if dump.complete else []
-    found: dict[int, list[Item]] = {}
-    at = 0
-    for section in sections:
-        end = section.addr + section.size
-        items: list[Item] | None = []
-        position = section.addr
-        first = at
-        while at < len(rows) and rows[at][0] < end:
-            address, size, text = rows[at]
-            at += 1
-            if address != position or text.startswith(_DATA) or address + size > end:
-                items = None
-                break
-            data = section.data[address - section.addr : address - section.addr + size]
-            assert items is not None
-            items.append(_instruction(address, data, text))
-            position += size
-        while at < len(rows) and section.addr <= rows[at][0] < end:
-            at += 1
-        if items is None or position != end or _has_data(co, section):
-            printed = {address: (size, text) for address, size, text in rows[first:at]}
-            items = _Careful(co, llvm, section, mattr).decode(printed)
-        found[section.index] = items
+    found = _covering(co, dump.text) if dump.complete else None
+    if found is None:
+        rows = parse_dump(dump.text) if dump.complete else []
+        found = {
+            section.index: Code.of(_section_items(co, llvm, section, rows, mattr, whole=whole))
+            for section in co.code_sections
+        }
+        if whole and any(undecoded(own) for own in found.values()):
+            return found
     if co.target.processor.version[:2] == (12, 5):
         from coasm.asm.vgpr_msb import with_registers
 
-        return with_registers(co, llvm, found, mattr)
+        lists = {index: list(code) for index, code in found.items()}
+        lists = with_registers(co, llvm, lists, mattr)
+        return {index: Code.of(items) for index, items in lists.items()}
     return found
+
+
+def _section_items(
+    co: CodeObject,
+    llvm: Llvm,
+    section: Section,
+    rows: list[tuple[int, int, str]],
+    mattr: str,
+    *,
+    whole: bool,
+) -> list[Item]:
+    """The items of one section; *rows* are those of the whole object's disassembly."""
+    end = section.addr + section.size
+    own = [row for row in rows if section.addr <= row[0] < end]
+    items: list[Item] = []
+    position = section.addr
+    for address, size, text in own:
+        if address != position or text.startswith(_DATA) or _has_data(co, section):
+            break
+        data = section.data[address - section.addr : address - section.addr + size]
+        items.append(_instruction(address, data, text))
+        position += size
+    if position == end and len(items) == len(own):
+        return items
+    printed = {a: (size, text) for a, size, text in own}
+    return _Careful(co, llvm, section, mattr).decode(printed, whole=whole)
 
 
 def _prints_safely(co: CodeObject) -> bool:
@@ -268,15 +288,24 @@ class _Careful:
         self.unknown = "LLVM cannot decode it"
         self.probes = 0
 
-    def decode(self, printed: dict[int, tuple[int, str]]) -> list[Item]:
-        """The section's items. *printed* is what the plain disassembly gave for it, if it ran."""
+    def decode(self, printed: dict[int, tuple[int, str]], *, whole: bool = False) -> list[Item]:
+        """The section's items. *printed* is what the plain disassembly gave for it, if it ran.
+
+        With *whole* it ends as soon as it is certain that something stays undecoded.
+        """
         if not printed and self._probe(_S_NOP, [0]) is None:
             self.unknown = f"LLVM does not disassemble {self.co.target.name}"
             return self._walk({}, settle=True)[0]
         items, again = self._walk(printed or self._dump())
+        before = 0, 0
         for _ in range(_ROUNDS):
             if not again:
                 return items
+            # Where nothing new was patched or joined, what is data is so for good.
+            now = len(self.widths), len(self.inside)
+            if whole and now == before and undecoded(items):
+                return items
+            before = now
             items, again = self._walk(self._dump())
         return self._walk(self._dump(), settle=True)[0]
 
@@ -524,6 +553,12 @@ def probe(target: TargetID, abi_version: int, code: bytes, starts: Sequence[int]
     return header + body[64:] + b"".join(headers)
 
 
+def undecoded(items: Sequence[Item]) -> list[Raw]:
+    """What LLVM cannot read."""
+    raws = items.raws if isinstance(items, Code) else items
+    return [item for item in raws if isinstance(item, Raw) and item.reason != DATA]
+
+
 class Disassembly(NamedTuple):
     """All code of an object in address order: ``items``, and ``instructions`` alone."""
 
@@ -539,9 +574,39 @@ class Disassembly(NamedTuple):
 TRUE16 = "+real-true16"
 
 
+#: Vector instructions with an operand of 16 or 8 bits; every other prints the same with halves.
+_NARROW = re.compile(r"v_\w*(?:16|8)")
+
+
 def has_true16(target: TargetID) -> bool:
     """Whether 16-bit instructions of the target name halves of VGPRs."""
     return target.processor.version[0] >= 11
+
+
+def with_halves(co: CodeObject, llvm: Llvm, code: dict[int, Code]) -> dict[int, Code]:
+    """*code*, as :func:`decode` gave it, printed with :data:`TRUE16`.
+
+    Only what can have an operand of 16 or 8 bits is decoded again, each encoding once.
+    """
+    if not any(own.others for own in code.values()):
+        narrow = {
+            index: {at: own.bytes_at(at) for at in own.positions(_NARROW.match)}
+            for index, own in code.items()
+        }
+        distinct = dict.fromkeys(data for own in narrow.values() for data in own.values())
+        mattr = ",".join((*features(co), TRUE16))
+        rows = decode_bytes(co, llvm, b"".join(distinct), [0], mattr) or []
+        if [size for _, size, _ in rows] == [len(data) for data in distinct]:
+            printed = {data: text for data, (_, _, text) in zip(distinct, rows, strict=True)}
+            if not any("/*" in text for text in printed.values()):
+                found = {}
+                for index, own in code.items():
+                    texts = list(own.texts)
+                    for at, data in narrow[index].items():
+                        texts[at] = printed[data]
+                    found[index] = Code(own.data, own.addresses, texts)
+                return found
+    return decode(co, llvm, extra=(TRUE16,))
 
 
 def disassemble(co: CodeObject, llvm: Llvm) -> Disassembly:

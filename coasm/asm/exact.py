@@ -15,16 +15,16 @@ from typing import NamedTuple
 from coasm.asm.build import Built, Declared, assemble_listing, feature_list
 from coasm.asm.decode import (
     BRANCH,
-    DATA,
     TRUE16,
+    Code,
     Instruction,
-    Item,
-    Raw,
     branch_target,
     decode,
     decode_bytes,
     features,
     has_true16,
+    undecoded,
+    with_halves,
 )
 from coasm.asm.listing import Knowledge, Listing, head_lines, render
 from coasm.asm.names import display
@@ -32,7 +32,7 @@ from coasm.asm.quirks import dont_care_rows, dropped, has_respellings, respell
 from coasm.asm.references import References, find_references
 from coasm.asm.sections import carried_sections
 from coasm.codeobject import CodeObject, Section
-from coasm.codeobject.elf import SHT_NOBITS, SHT_NOTE, STT_FILE, STT_SECTION, Elf
+from coasm.codeobject.elf import SHT_NOBITS, SHT_NOTE, SHT_RELA, STT_FILE, STT_SECTION, Elf
 from coasm.errors import CoasmError, UnsupportedError
 from coasm.llvm import Llvm
 from coasm.llvm.run import Dump, clang_command
@@ -71,36 +71,46 @@ def exact_listing(
         CoasmError: something that the assembler refuses, or makes other bytes of.
     """
     if not has_true16(co.target):
-        found = _exact(co, llvm, dump, output, ())
-        assert found is not None
-        return found
+        return _settled(co, llvm, decode(co, llvm, dump), output)
     # The way that LLVM prefers where it says everything, else the one that leaves less unsaid.
-    found = _exact(co, llvm, dump, output, (), whole=True)
+    code = decode(co, llvm, dump, whole=True)
+    found = None if _unsaid(code) else _exact(co, llvm, code, output, whole=True)
     if found is None:
-        other = _exact(co, llvm, None, output, (TRUE16,))
-        assert other is not None
-        found = _exact(co, llvm, dump, output, ()) if other.undecoded else None
+        other = _settled(co, llvm, with_halves(co, llvm, code), output, (TRUE16,))
+        if other.undecoded:
+            found = _settled(co, llvm, decode(co, llvm, dump), output)
         if found is None or other.raw <= found.raw:
             return other
+    return found
+
+
+def _settled(
+    co: CodeObject,
+    llvm: Llvm,
+    code: dict[int, Code],
+    output: str,
+    extra: tuple[str, ...] = (),
+) -> Exact:
+    found = _exact(co, llvm, code, output, extra)
+    assert found is not None
     return found
 
 
 def _exact(
     co: CodeObject,
     llvm: Llvm,
-    dump: Dump | None,
+    code: dict[int, Code],
     output: str,
-    extra: tuple[str, ...],
+    extra: tuple[str, ...] = (),
     *,
     whole: bool = False,
 ) -> Exact | None:
-    """The listing in one way of printing; with *whole* None where it leaves something unsaid."""
+    """The listing of *code*, which was printed with *extra* features; with *whole* None where it
+    leaves something unsaid.
+    """
     from coasm.descriptor import directives as to_directives
     from coasm.notes import to_yaml
 
-    code = decode(co, llvm, dump, extra)
-    if whole and any(_unsaid(item) for items in code.values() for item in items):
-        return None
     known = Knowledge()
     _predict(co, code, known)
     version = max(co.code_object_version, 4)
@@ -111,12 +121,12 @@ def _exact(
         )
         for k in co.kernels
     }
-    yaml = to_yaml(co.metadata_note) if co.metadata_note is not None else None
+    yaml = to_yaml(co.metadata_note, co.metadata) if co.metadata_note is not None else None
     references = find_references(co, code)
     remarks = {
         item.address: item.registers
-        for items in code.values()
-        for item in items
+        for own in code.values()
+        for item in own.others.values()
         if isinstance(item, Instruction) and item.registers
     }
     digest, commands = _digest(co.data), _commands(output, what)
@@ -146,15 +156,11 @@ def _exact(
             return Exact(
                 listing.text,
                 built.object,
-                len(listing.rows) + listing.raw_count,
+                listing.instruction_count + listing.raw_count,
                 listing.raw_count,
                 len(known.pins),
                 warnings,
-                sum(
-                    isinstance(item, Raw) and item.reason != DATA
-                    for items in code.values()
-                    for item in items
-                ),
+                sum(len(undecoded(own)) for own in code.values()),
             )
     raise UnsupportedError(f"{co.name}: no listing was found that assembles to the same bytes")
 
@@ -162,24 +168,28 @@ def _exact(
 def _drop_idle_pins(listing: Listing, built: Built, known: Knowledge) -> bool:
     """Whether pins were guessed for what LLVM writes as it was; they are taken back."""
     idle = {pin.line for pin in built.lost}
-    for line, _, item in listing.rows if idle else ():
+    for line, _, item in listing.rows() if idle else ():
         if line in idle:
             known.pins.pop(item.address, None)
     return bool(idle)
 
 
-def _unsaid(item: Item) -> bool:
-    """Whether an item is data, or an instruction whose text leaves out a half of a register."""
-    if isinstance(item, Raw):
-        return item.reason != DATA
-    if not item.text.startswith("v_") or "16" not in item.text or "op_sel" in item.text:
+def _unsaid(code: dict[int, Code]) -> bool:
+    """Whether something is data, or an instruction whose text leaves out a half of a register."""
+    return any(undecoded(own) for own in code.values()) or any(
+        _leaves_out(own.texts[at], own.bytes_at(at))
+        for own in code.values()
+        for at in own.positions(_HALVES.match)
+    )
+
+
+def _leaves_out(text: str, data: bytes) -> bool:
+    if "op_sel" in text:
         return False
-    if not _HALVES.match(item.mnemonic):
-        return False
-    word = int.from_bytes(item.data[:4], "little")
+    word = int.from_bytes(data[:4], "little")
     if word >> 26 == _VOP3:
-        return word & _OP_SEL != 0 and len(item.data) >= 8
-    return _UPPER_HALF.search(item.text) is not None
+        return word & _OP_SEL != 0 and len(data) >= 8
+    return _UPPER_HALF.search(text) is not None
 
 
 #: Instructions with an operand of 16 bits that is half a register; packed ones take it whole.
@@ -219,35 +229,32 @@ def _commands(output: str, what: Declared) -> tuple[str, str | None]:
 _SEEN: dict[tuple[str, str], tuple[int, int]] = {}
 
 
-def _predict(co: CodeObject, code: dict[int, list[Item]], known: Knowledge) -> None:
+def _predict(co: CodeObject, code: dict[int, Code], known: Knowledge) -> None:
     """Pins and spellings that are known beforehand; the first round checks each of them."""
     processor = co.target.processor
-    masks: dict[str, tuple[int, int]] = {}
     respelled = has_respellings(processor)
     rows = dont_care_rows(processor)
-    for items in code.values():
-        for item in items:
-            if not isinstance(item, Instruction):
+    for own in code.values():
+        for mnemonic, positions in own.by_mnemonic.items():
+            if not mnemonic:
+                continue  # data
+            masks = _SEEN.get((processor.name, mnemonic)) or dropped(processor, mnemonic)
+            if not (any(masks) or respelled or rows):
                 continue
-            mnemonic = item.mnemonic
-            found = masks.get(mnemonic)
-            if found is None:
-                found = masks[mnemonic] = _SEEN.get(
-                    (processor.name, mnemonic), dropped(processor, mnemonic)
-                )
-            clear, bits = found
-            spelling = respell(processor, item.text) if respelled else None
-            if spelling is not None:
-                known.spellings[item.address] = spelling[0]
-                clear, bits = clear | spelling[1], bits & ~spelling[1]
-            for row in rows:
-                if row.apply(item.data) is not None:
-                    bits |= row.bits
-            if clear or bits:
-                word = int.from_bytes(item.data, "little")
+            for at in positions:
+                address, data = own.addresses[at], own.bytes_at(at)
+                clear, bits = masks
+                spelling = respell(processor, own.texts[at]) if respelled else None
+                if spelling is not None:
+                    known.spellings[address] = spelling[0]
+                    clear, bits = clear | spelling[1], bits & ~spelling[1]
+                for row in rows:
+                    if row.apply(data) is not None:
+                        bits |= row.bits
+                word = int.from_bytes(data, "little")
                 changed = (word & ~clear) | bits
                 if changed != word:
-                    known.pins[item.address] = changed.to_bytes(len(item.data), "little")
+                    known.pins[address] = changed.to_bytes(len(data), "little")
 
 
 def _remember(processor: str, item: Instruction, made: bytes) -> None:
@@ -268,7 +275,7 @@ def _learn_refusals(
     Raises:
         UnsupportedError: a line that cannot be said otherwise.
     """
-    rows = {line: item for line, _, item in listing.rows}
+    rows = {line: item for line, _, item in listing.rows()}
     kernels = sorted(listing.kernel_lines)
     learned = False
     for diagnostic in _errors(built.messages):
@@ -366,25 +373,27 @@ def _resolved(co: CodeObject, elf: Elf, references: References) -> dict[str, tup
         for r in references.code.values()
         if r.symbol is not None
     }
-    data = {s.index: bytearray(s.data) for s in elf.sections}
-    for relocation in elf.relocations:
-        section = elf.sections[elf.sections[relocation.section].info]
-        if section.name not in addresses:
+    data: dict[int, bytearray] = {}  # of the sections with relocations
+    for table in elf.sections:
+        section = elf.sections[table.info] if table.info < len(elf.sections) else table
+        if table.type != SHT_RELA or section.name not in addresses:
             continue
-        symbol = elf.symbols[relocation.symbol]
-        kind = _RELOCATIONS.get(relocation.type)
-        if kind is None or not 0 < symbol.shndx < len(elf.sections):
-            continue  # left as it is, so it shows as a difference where it should not be zero
-        size, shift = kind
-        if relocation.type in _GOT:
-            value = entries.get(symbol.name, 0)
-        else:
-            value = symbol.value + addresses.get(elf.sections[symbol.shndx].name, 0)
-        value += relocation.addend - addresses[section.name] - relocation.offset
-        value = value >> shift & (1 << 8 * size) - 1
-        at = relocation.offset
-        data[section.index][at : at + size] = value.to_bytes(size, "little")
-    return {s.name: (bytes(data[s.index]), s.size) for s in elf.sections}
+        own = data.setdefault(section.index, bytearray(section.data))
+        for relocation in elf.relocations_of(table):
+            symbol = elf.symbols[relocation.symbol]
+            kind = _RELOCATIONS.get(relocation.type)
+            if kind is None or not 0 < symbol.shndx < len(elf.sections):
+                continue  # left as it is, so it shows as a difference where it should not be zero
+            size, shift = kind
+            if relocation.type in _GOT:
+                value = entries.get(symbol.name, 0)
+            else:
+                value = symbol.value + addresses.get(elf.sections[symbol.shndx].name, 0)
+            value += relocation.addend - addresses[section.name] - relocation.offset
+            value = value >> shift & (1 << 8 * size) - 1
+            at = relocation.offset
+            own[at : at + size] = value.to_bytes(size, "little")
+    return {s.name: (bytes(data.get(s.index, s.data)), s.size) for s in elf.sections}
 
 
 def _learn_descriptors(co: CodeObject, section: Section, made: bytes, known: Knowledge) -> None:
@@ -417,7 +426,7 @@ def _learn_encodings(
     """Find what LLVM made of each instruction in the *changed* sections, and pin it."""
     assert built.plain is not None
     bases = {s.index: s.addr for s in changed}
-    rows = [r for r in listing.rows if r[1] in bases]
+    rows = [r for r in listing.rows() if r[1] in bases]
     plain, positions = _positions(co, listing, built, changed, known, what, llvm)
     elf = Elf(plain, "the assembled object")
     resolved = _resolved(co, elf, references)
@@ -479,7 +488,7 @@ def _positions(
             places = {s.index: (made[s.name].index, s.addr) for s in changed}
             return built.plain, {
                 line: (places[index][0], item.address - places[index][1])
-                for line, index, item in listing.rows
+                for line, index, item in listing.rows()
                 if index in places
             }
     indices = {s.index for s in changed}
@@ -489,7 +498,7 @@ def _positions(
         what.code_object_version,
         llvm,
         features=feature_list(what),
-        mark_lines=[line for line, index, _ in listing.rows if index in indices],
+        mark_lines=[line for line, index, _ in listing.rows() if index in indices],
     )
     if marked.plain is None or marked.positions is None:
         raise CoasmError(f"{co.name}: the assembler refused the marked listing")
@@ -505,7 +514,7 @@ def _learn_places(
     """Give up the text of what differs although each encoding seems to be right."""
     for section in changed:
         data = made[section.name][0]
-        for _, index, item in listing.rows:
+        for _, index, item in listing.rows():
             at = item.address - section.addr
             if index != section.index or data[at : at + len(item.data)] == item.data:
                 continue
@@ -615,7 +624,7 @@ def _learn_symbols(
 
 
 def _warnings(
-    co: CodeObject, code: dict[int, list[Item]], references: References, known: Knowledge
+    co: CodeObject, code: dict[int, Code], references: References, known: Knowledge
 ) -> tuple[str, ...]:
     """The places where a distance stays a number in the code."""
     numeric = set(references.numeric)

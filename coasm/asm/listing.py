@@ -7,12 +7,16 @@ the :class:`Knowledge` that :mod:`coasm.asm.exact` has gathered about what LLVM 
 from __future__ import annotations
 
 import os
+import re
+import struct
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from coasm.asm.decode import Instruction, Item, Raw, branch_target
+from coasm.asm.code import Code, Instruction, Raw
 from coasm.asm.names import display, is_plain, spell, stand_in_line
 from coasm.asm.references import CodeReference, References
 from coasm.asm.sections import carried_sections, section_directive
@@ -47,6 +51,8 @@ _BINDINGS = {STB_GLOBAL: ".globl", STB_WEAK: ".weak"}
 
 #: Zero bytes in a row from which on they are written as one ``.zero``.
 ZERO_RUN = 16
+_ZEROS = re.compile(rb"\0{%d,}" % ZERO_RUN)
+_ZERO_WORDS = re.compile(rb"\0{4,}")
 #: Kernels start at multiples of this (LLVM AMDGPU usage, "Kernel Descriptor": 256-byte alignment).
 _KERNEL_ALIGN = 256
 _COLUMN = 72
@@ -67,18 +73,41 @@ class Knowledge:
     measured: bool = False  # whether encodings were read off by their old places already
 
 
-class Listing(NamedTuple):
-    """The text of a ``.s`` file, and which of its lines hold which instruction.
+class Lines(NamedTuple):
+    """Where the items of a section's *code* are written.
 
-    ``rows`` are (0-based line, section index, instruction as written) in address order.
+    ``numbers`` are their lines, counted from 0, or -1 for data; ``written`` is the text of the
+    instructions, by position, that are not written as the disassembler prints them.
     """
 
+    section: int
+    code: Code
+    numbers: list[int]
+    written: dict[int, str]
+
+
+class Listing(NamedTuple):
+    """The text of a ``.s`` file, and which of its lines hold which instruction."""
+
     text: str
-    rows: tuple[tuple[int, int, Instruction], ...]
+    code: tuple[Lines, ...]
     symbol_names: dict[int, str]
     kernel_lines: dict[int, str]  # 0-based line → descriptor symbol
     note_line: int | None
     raw_count: int
+
+    @property
+    def instruction_count(self) -> int:
+        return sum(len(own.numbers) - own.numbers.count(-1) for own in self.code)
+
+    def rows(self) -> list[tuple[int, int, Instruction]]:
+        """(0-based line, section index, instruction as written) of each, in address order."""
+        return [
+            (line, own.section, item._replace(text=own.written.get(at, item.text)))
+            for own in self.code
+            for at, (line, item) in enumerate(zip(own.numbers, own.code, strict=True))
+            if line >= 0 and isinstance(item, Instruction)
+        ]
 
 
 def pin_comment(original: bytes, llvm: bytes) -> str:
@@ -87,16 +116,12 @@ def pin_comment(original: bytes, llvm: bytes) -> str:
 
 
 def _words(data: bytes) -> str:
-    hexed = data.hex().upper()
-    return " ".join(
-        hexed[i + 6 : i + 8] + hexed[i + 4 : i + 6] + hexed[i + 2 : i + 4] + hexed[i : i + 2]
-        for i in range(0, len(hexed), 8)
-    )
+    return " ".join([f"{word:08X}" for (word,) in struct.iter_unpack("<I", data)])
 
 
 def render(
     co: CodeObject,
-    code: dict[int, list[Item]],
+    code: dict[int, Code],
     known: Knowledge,
     *,
     head: list[str],
@@ -113,7 +138,7 @@ class _Writer:
     def __init__(
         self,
         co: CodeObject,
-        code: dict[int, list[Item]],
+        code: dict[int, Code],
         known: Knowledge,
         yaml: str | None,
         directives: dict[str, tuple[str, ...] | None],
@@ -127,22 +152,31 @@ class _Writer:
         self.directives = directives
         self.remarks = remarks
         self.lines: list[str] = []
-        self.rows: list[tuple[int, int, Instruction]] = []
+        self.placed: list[Lines] = []
         self.kernel_lines: dict[int, str] = {}
         self.note_line: int | None = None
         self.raw_count = 0
         self.sections = carried_sections(co)
         self.names = self._name_symbols()
         self.by_section: dict[int, dict[int, list[Symbol]]] = defaultdict(lambda: defaultdict(list))
+        self.first_named: dict[str, Symbol] = {}
+        self.last_named: dict[str, Symbol] = {}
         for symbol in co.symbols:
+            self.first_named.setdefault(symbol.name, symbol)
             if symbol.index in self.names:
                 self.by_section[symbol.shndx][symbol.value].append(symbol)
+                self.last_named[symbol.name] = symbol
         self.kernel_by_descriptor = {k.symbol: k for k in co.kernels}
         self.entries = {k.entry for k in co.kernels}
         self.pointers = references.data
         self.references = {
             a: r for a, r in references.code.items() if r.anchor not in known.numeric
         }
+        self.starts = {  # section index → where a label can stand
+            index: {*own.addresses, co.sections[index].addr + co.sections[index].size}
+            for index, own in code.items()
+        }
+        self.branches = references.branches
         self.targets = self._branch_targets()
         self.data_labels: dict[int, str] = {}
         self.fixed_targets: set[int] = set()
@@ -207,19 +241,13 @@ class _Writer:
     def _branch_targets(self) -> dict[int, str]:
         """The address of each branch target in the same section → the label branches use."""
         found: dict[int, str] = {}
-        for index, items in self.code.items():
-            starts = {item.address for item in items}
+        named = {r.target for r in self.references.values()}
+        named |= {p.target for ps in self.pointers.values() for p in ps.values() if p.base is None}
+        raw = self.known.raw
+        for index, starts in self.starts.items():
             section = self.co.sections[index]
-            starts.add(section.addr + section.size)
-            wanted = {r.target for r in self.references.values()} & starts
-            wanted |= {
-                p.target for ps in self.pointers.values() for p in ps.values() if p.base is None
-            } & starts
-            for item in items:
-                if isinstance(item, Instruction) and item.address not in self.known.raw:
-                    target = branch_target(item)
-                    if target is not None and target in starts:
-                        wanted.add(target)
+            wanted = named | {t for address, t in self.branches[index] if address not in raw}
+            wanted &= starts
             for target in wanted:
                 found[target] = (
                     f".L{target - section.addr:04x}_{index}"
@@ -272,21 +300,36 @@ class _Writer:
         bound = symbol.bind == STB_LOCAL or symbol.visibility != STV_DEFAULT
         return bound and is_plain(self.names[symbol.index])
 
-    def _target_label(self, instruction: Instruction, section: Section) -> str | None:
-        target = branch_target(instruction)
-        if target is None:
-            return None
+    def _jumps(self, section: Section) -> dict[int, tuple[int, str | None]]:
+        """Address of a branch → where it goes, and the label there; notes which targets need one.
+
+        None where there is no label: the branch leads out of the section, or into an instruction.
+        """
+        known = self.known
+        symbols = self.by_section[section.index]
         low, high = section.addr, section.addr + section.size
-        if target not in self.targets or not low <= target <= high:
-            return None
-        if instruction.address not in self.known.local_targets:
-            for symbol in self.by_section[section.index].get(target, ()):
-                # A branch to a global symbol would be left to the linker, which refuses it.
-                name = self.names[symbol.index]
-                if symbol.bind == STB_LOCAL and is_plain(name):
-                    return name
-        self.used_targets.add(target)
-        return self.targets[target]
+        names: dict[int, str | None] = {}
+        jumps: dict[int, tuple[int, str | None]] = {}
+        for address, target in self.branches[section.index]:
+            if address in known.raw:
+                continue
+            if target not in names:
+                names[target] = next(
+                    (  # a branch to a global symbol would be left to the linker, which refuses it
+                        self.names[s.index]
+                        for s in symbols.get(target, ())
+                        if s.bind == STB_LOCAL and is_plain(self.names[s.index])
+                    ),
+                    None,
+                )
+            label = names[target]
+            if target not in self.targets or not low <= target <= high:
+                label = None
+            elif label is None or address in known.local_targets:
+                label = self.targets[target]
+                self.used_targets.add(target)
+            jumps[address] = target, label
+        return jumps
 
     # --- the file --------------------------------------------------------------------------
 
@@ -308,7 +351,7 @@ class _Writer:
         out.append("")
         return Listing(
             "\n".join(out),
-            tuple(self.rows),
+            tuple(self.placed),
             self.names,
             self.kernel_lines,
             self.note_line,
@@ -379,7 +422,7 @@ class _Writer:
         kernel = self.kernel_by_descriptor.get(symbol.name + ".kd")
         if kernel is None or not self._said_in_directives(kernel):
             return None
-        return next((s for s in self.co.symbols if s.name == kernel.symbol), None)
+        return self.first_named.get(kernel.symbol)
 
     def _said_in_directives(self, kernel: Kernel) -> bool:
         if kernel.symbol in self.known.data_descriptors:
@@ -397,8 +440,8 @@ class _Writer:
             kernel.descriptor_address - section.addr
         ) % DESCRIPTOR_SIZE or section.align % DESCRIPTOR_SIZE:
             return "it is not aligned to 64 bytes"
-        symbols = {s.name: s for s in self.co.symbols if s.index in self.names}
-        code, descriptor = symbols.get(kernel.name), symbols.get(kernel.symbol)
+        code = self.last_named.get(kernel.name)
+        descriptor = self.last_named.get(kernel.symbol)
         if code is None or descriptor is None or kernel.symbol != kernel.name + ".kd":
             return "it is not named after a kernel"
         if code.value != kernel.entry or descriptor.value != kernel.descriptor_address:
@@ -417,15 +460,12 @@ class _Writer:
     # --- code ------------------------------------------------------------------------------
 
     def _code_section(self, section: Section) -> None:
-        items = self.code[section.index]
-        self.item_starts = {i.address for i in items} | {section.addr + section.size}
+        self.item_starts = self.starts[section.index]
         low, high = section.addr, section.addr + section.size
-        self.used_targets: set[int] = {t for t in self.fixed_targets if low <= t <= high}
         symbols = self.by_section[section.index]
         self._section_line(section)
         self._align(section.align)
-        first = len(self.lines)
-        starts = sorted(a for a in symbols)
+        starts = sorted(symbols)
         self.ends: dict[int, list[str]] = defaultdict(list)  # address → names that end there
         for address in starts:
             for symbol in symbols[address]:
@@ -437,72 +477,76 @@ class _Writer:
                 if pointer.base is not None and pointer.target in self.item_starts:
                     self.frame_ends[pointer.target] = self._end_label(pointer.target, section)
                     self.ends.setdefault(pointer.target, [])
-        places: list[tuple[int, int]] = []  # (line, address): where labels may still be put
-        pieces = self._split(items, {*starts, *self.ends})
-        begun = {piece.address for piece in pieces}
-        pending = [a for a in reversed(starts) if a not in begun and a != high]
+        self.used_targets: set[int] = {t for t in self.fixed_targets if low <= t <= high}
         known = self.known
-        special = {*starts, *self.targets, *self.entries, *self.ends, *self.remarks}
+        jumps = self._jumps(section)
+        labelled = {*starts, *self.ends, *self.entries}
+        pieces = self._split(section, labelled | set(self.targets))
+        begun = pieces.addresses
+        pending = sorted({*starts} - {*begun, high}, reverse=True)
+        special = labelled | self.used_targets | jumps.keys() | self.remarks.keys()
         special.update(known.pins, known.spellings, known.raw, self.references)
-        lines, rows, index = self.lines, self.rows, section.index
-        for item in pieces:
-            address = item.address
-            if (  # nearly every line
-                address not in special
-                and not pending
-                and isinstance(item, Instruction)
-                and branch_target(item) is None
-            ):
-                rows.append((len(lines), index, item))
-                lines.append("\t" + item.text)
-                continue
-            self._labels_at(address, section)
-            places.append((len(lines), address))
-            while pending and address < pending[-1] < address + len(item.data):
+        special.update(raw.address for raw in pieces.raws)
+        special.update(begun[bisect_right(begun, a) - 1] for a in pending if begun and a > low)
+        lines, numbers, written = self.lines, list[int](), dict[int, str]()
+        done = 0
+        for at in [*(at for at, address in enumerate(begun) if address in special), len(pieces)]:
+            if done < at:  # instructions of which there is nothing to say but their text
+                numbers += range(len(lines), len(lines) + at - done)
+                lines += ["\t" + text for text in pieces.texts[done:at]]
+            if at == len(pieces):
+                break
+            done = at + 1
+            address = begun[at]
+            if address in labelled:
+                self._labels_at(address, section)
+            if address in self.used_targets:
+                lines.append(f"{self.targets[address]}:")
+            while pending and address < pending[-1] < address + len(pieces.bytes_at(at)):
                 self._inside_labels(pending.pop(), address, section)
-            if isinstance(item, Raw):
-                self._raw(item)
+            piece = pieces.others.get(at)
+            if isinstance(piece, Raw):
+                numbers.append(-1)
+                self._raw(piece)
+            elif address in known.raw:
+                numbers.append(-1)
+                reason = f"{display(pieces.texts[at])}: {known.raw[address]}"
+                self._raw(Raw(address, pieces.bytes_at(at), reason))
             else:
-                self._instruction(item, section)
-        end = section.addr + section.size
-        self._labels_at(end, section)
-        places.append((len(self.lines), end))
+                numbers.append(len(lines))
+                text = self._instruction(pieces, at, section, jumps.get(address))
+                if text != pieces.texts[at]:
+                    written[at] = text
+        self.placed.append(Lines(section.index, pieces, numbers, written))
+        self._labels_at(high, section)
+        if high in self.used_targets:
+            lines.append(f"{self.targets[high]}:")
         for address in reversed(pending):
-            self._inside_labels(address, end, section)
-        self._insert_target_labels(places, first)
+            self._inside_labels(address, high, section)
 
-    def _split(self, items: list[Item], labels: set[int]) -> list[Item]:
+    def _split(self, section: Section, labels: set[int]) -> Code:
         """Data runs cut at labels, and zero instructions joined to data: long runs, and padding."""
-        labels = labels | set(self.targets) | self.entries
+        code = self.code[section.index]
         functions = self.entries | {s.value for s in self.co.symbols if s.type == STT_FUNC}
-        result: list[Item] = []
-        run: list[Instruction] = []
-
-        def flush(*, padding: bool = False) -> None:
-            if run and (padding or sum(len(i.data) for i in run) >= ZERO_RUN):
-                result.append(Raw(run[0].address, b"".join(i.data for i in run), "zeros"))
-            else:
-                result.extend(run)
-            run.clear()
-
-        for item in items:
-            if isinstance(item, Instruction):
-                if any(item.data):
-                    if run:
-                        flush(padding=item.address in functions)
-                    result.append(item)
-                    continue
-                if item.address in labels:
-                    flush(padding=item.address in functions)
-                run.append(item)
-                continue
-            flush()
-            low, end = item.address, item.address + len(item.data)
-            cuts = [low, *sorted(a for a in labels if low < a < end), end]
-            for a, b in pairwise(cuts):
-                result.append(Raw(a, item.data[a - low : b - low], item.reason))
-        flush(padding=True)
-        return result
+        changes: list[tuple[int, int, list[Raw]]] = []
+        for low, high in _runs_of_zeros(code, labels):
+            after = code[high] if high < len(code) else None
+            padding = after is None or (
+                isinstance(after, Instruction) and after.address in functions
+            )
+            end = after.address if after else section.addr + section.size
+            data = bytes(end - code.addresses[low])
+            if padding or len(data) >= ZERO_RUN:
+                changes.append((low, high, [Raw(code.addresses[low], data, "zeros")]))
+        for at, item in code.others.items():
+            if isinstance(item, Raw):
+                low, end = item.address, item.address + len(item.data)
+                cuts = [low, *sorted(a for a in labels if low < a < end), end]
+                parts = [
+                    Raw(a, item.data[a - low : b - low], item.reason) for a, b in pairwise(cuts)
+                ]
+                changes.append((at, at + 1, parts))
+        return code.with_raws(sorted(changes, key=lambda change: change[0])) if changes else code
 
     def _labels_at(self, address: int, section: Section) -> None:
         if address in self.ends:
@@ -534,57 +578,37 @@ class _Writer:
             if symbol.size and address + symbol.size not in self.item_starts:
                 self.lines.append(f"\t.size {name}, {symbol.size}")
 
-    def _insert_target_labels(self, places: list[tuple[int, int]], first: int) -> None:
-        """Put the labels that branches turned out to use before the lines of their addresses."""
-        if not self.used_targets:
-            return
-        fresh = self.lines[:first]
-        moved: dict[int, int] = {}
-        previous = first
-        for line, address in places:
-            for at in range(previous, line):
-                moved[at] = len(fresh)
-                fresh.append(self.lines[at])
-            previous = line
-            if address in self.used_targets:
-                fresh.append(f"{self.targets[address]}:")
-        for at in range(previous, len(self.lines)):
-            moved[at] = len(fresh)
-            fresh.append(self.lines[at])
-        self.lines[:] = fresh
-        self.rows = [(moved.get(line, line), index, item) for line, index, item in self.rows]
-
-    def _instruction(self, item: Instruction, section: Section) -> None:
+    def _instruction(
+        self, code: Code, at: int, section: Section, jump: tuple[int, str | None] | None
+    ) -> str:
+        """Write one instruction and return its text; *jump* is where it goes, and its label."""
         known = self.known
-        address = item.address
-        if address in known.raw:
-            self._raw(Raw(address, item.data, f"{display(item.text)}: {known.raw[address]}"))
-            return
-        text = known.spellings.get(address) or item.text
-        target = branch_target(item)
+        address = code.addresses[at]
+        text = known.spellings.get(address) or code.texts[at]
         comment = ""
-        if target is not None:
-            label = self._target_label(item, section)
+        if jump is not None:
+            target, label = jump
             before, comma, _ = text.rpartition(", ")
             if not comma:
                 before, comma = text.partition(" ")[0], " "
             if label is not None:
                 text = f"{before}{comma}{label}"
             else:
-                value = int.from_bytes(item.data[:2], "little")
+                value = int.from_bytes(code.bytes_at(at)[:2], "little")
                 text = f"{before}{comma}{value}"
                 comment = f"// goes to {target - section.addr:+#x} of {section.name}"
         reference = self.references.get(address)
         if reference is not None:
             text = self._symbolic(text, reference)
         if address in known.pins:
-            comment = pin_comment(item.data, known.pins[address]) + comment.replace("//", " ;")
+            pin = pin_comment(code.bytes_at(at), known.pins[address])
+            comment = pin + comment.replace("//", " ;")
         if address in self.remarks:
             comment = (
                 f"{comment} {self.remarks[address]}" if comment else f"// {self.remarks[address]}"
             )
-        self.rows.append((len(self.lines), section.index, item._replace(text=text)))
         self.lines.append(f"\t{text:<{_COLUMN}} {comment}" if comment else f"\t{text}")
+        return text
 
     def _symbolic(self, text: str, reference: CodeReference) -> str:
         """The text with the literal of an address as an expression that the linker resolves."""
@@ -606,35 +630,22 @@ class _Writer:
 
     def _bytes(self, data: bytes) -> None:
         """Data directives for *data*: words, single bytes at the end, runs of zeros as one line."""
-        at, end = 0, len(data)
-        row: list[str] = []
+        at = 0
+        for zeros in _ZEROS.finditer(data):
+            low, high = -(-zeros.start() // 4) * 4, zeros.end()
+            if high - low >= ZERO_RUN:
+                high -= 0 if high == len(data) else high % 4
+                self._words(data[at:low])
+                self.lines.append(f"\t.zero {high - low}")
+                at = high
+        self._words(data[at:])
 
-        def flush() -> None:
-            if row:
-                self.lines.append("\t.long " + ", ".join(row))
-                row.clear()
-
-        while at < end:
-            if data[at] == 0:
-                stop = at
-                while stop < end and data[stop] == 0:
-                    stop += 1
-                if stop - at >= ZERO_RUN:
-                    flush()
-                    stop -= 0 if stop == end else (stop - at) % 4
-                    self.lines.append(f"\t.zero {stop - at}")
-                    at = stop
-                    continue
-            if at + 4 <= end:
-                row.append(f"0x{int.from_bytes(data[at : at + 4], 'little'):08x}")
-                if len(row) == 8:
-                    flush()
-                at += 4
-                continue
-            flush()
-            self.lines.append("\t.byte " + ", ".join(f"0x{b:02x}" for b in data[at:]))
-            at = end
-        flush()
+    def _words(self, data: bytes) -> None:
+        whole = len(data) // 4
+        words = [f"0x{word:08x}" for word in struct.unpack_from(f"<{whole}I", data)]
+        self.lines += [f"\t.long {', '.join(words[at : at + 8])}" for at in range(0, whole, 8)]
+        if len(data) % 4:
+            self.lines.append("\t.byte " + ", ".join(f"0x{b:02x}" for b in data[4 * whole :]))
 
     # --- data ------------------------------------------------------------------------------
 
@@ -714,7 +725,7 @@ class _Writer:
             out.append(f"\t.amdhsa_kernel {name}")
             out += [f"\t\t{line}" for line in lines]
             out.append("\t.end_amdhsa_kernel")
-            code = next(s for s in self.co.symbols if s.name == kernel.name)
+            code = self.first_named[kernel.name]
             if code.visibility != own.visibility:
                 # The block left the descriptor default and made the kernel protected.
                 if code.visibility != STV_PROTECTED:
@@ -773,6 +784,20 @@ class _Writer:
                 self._section_line(section)
                 self._align(section.align)
                 self._bytes(section.data)
+
+
+def _runs_of_zeros(code: Code, labels: set[int]) -> Iterator[tuple[int, int]]:
+    """Where instructions are that consist of zero bytes: from and to; a label begins a new run."""
+    stops = [*code.addresses, code.addresses[0] + len(code.data)] if code.addresses else []
+    for zeros in _ZERO_WORDS.finditer(code.data):
+        low = bisect_left(stops, stops[0] + zeros.start())
+        high = bisect_right(stops, stops[0] + zeros.end()) - 1
+        for at in [at for at in range(low, high) if stops[at] in labels or not code.texts[at]]:
+            if at > low:
+                yield low, at
+            low = at if code.texts[at] else at + 1
+        if high > low:
+            yield low, high
 
 
 def note_bytes(metadata: bytes) -> bytes:

@@ -45,6 +45,8 @@ def spell(name: str) -> str | None:
 
 def display(text: str) -> str:
     """*text* with everything escaped that a terminal or a comment could misread."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import struct
+from array import array
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -25,6 +26,8 @@ _PIN = re.compile(r"// pin ((?:[0-9A-F]{8} ?)+)over ((?:[0-9A-F]{8} ?)+)(?=[^0-9
 # Lines in between stand for several instructions, or for none: strings of the metadata.
 _OPEN = frozenset((".macro", ".rept", ".irp", ".irpc", ".amdgpu_metadata"))
 _CLOSE = frozenset((".endm", ".endmacro", ".endr", ".end_amdgpu_metadata"))
+#: How these begin.
+_BEGIN = frozenset(word[:2] for word in _OPEN | _CLOSE)
 _SECTION = ".coasm.marks"
 
 
@@ -37,7 +40,9 @@ class Pin(NamedTuple):
 
 
 def _bytes(words: str) -> bytes:
-    return b"".join(int(w, 16).to_bytes(4, "little") for w in words.split())
+    found = array("I", bytes.fromhex(words))
+    found.byteswap()
+    return found.tobytes()
 
 
 def find_pins(lines: list[str]) -> list[Pin]:
@@ -46,7 +51,11 @@ def find_pins(lines: list[str]) -> list[Pin]:
     """
     found = []
     depth = 0
-    for index, line in enumerate(lines):
+    for index, line in [
+        (index, line)
+        for index, line in enumerate(lines)
+        if "// pin " in line or line.lstrip()[:2] in _BEGIN
+    ]:
         stripped = line.lstrip()
         if stripped.startswith("."):
             word = stripped.split(None, 1)[0]
@@ -63,13 +72,11 @@ def find_pins(lines: list[str]) -> list[Pin]:
 
 def mark(lines: list[str], wanted: Iterable[int]) -> str:
     """The text with a label at each of the *wanted* lines, and the table of those labels."""
-    result = list(lines)
-    numbers = list(wanted)
-    if not numbers:
-        return "\n".join(result)
+    text = "\n".join(lines)
+    guarded = "/*" in text or ".if" in text
+    result, numbers = list(lines), list(wanted)
     for line in numbers:
         result[line] = f".Lcoasm_mark_{line}:{result[line]}"
-    guarded = any(line.lstrip().startswith(".if") or "/*" in line for line in lines)
     result.append(f'\t.section {_SECTION},"e",@progbits')
     for line in numbers:
         if guarded:

@@ -10,10 +10,10 @@ SOP1 and SOP2 encodings of the ISA guides.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from coasm.asm.decode import Instruction, Item, Raw, branch_target
+from coasm.asm.code import BRANCH, Code, Instruction, Item, Raw, branch_target
 from coasm.asm.eh_frame import code_pointers
 from coasm.asm.names import display
 from coasm.asm.sections import is_linker_made
@@ -35,6 +35,7 @@ _GOT_KINDS = {
     "rel32@hi": "gotpcrel32@hi",
     "rel64": "gotpcrel",  # 32 bits of it: the table lies behind the code, less than 4 GiB away
 }
+_READS_PC = re.compile("s_getpc_b64|s_get_pc_i64|s_add_pc_i64")
 _SGPRS = re.compile(r"(?<![\w.])s(?:(\d+)|\[(\d+):(\d+)\])")
 _LOW = ("s_add_u32", "s_add_co_u32")
 _HIGH = ("s_addc_u32", "s_add_co_ci_u32")
@@ -75,11 +76,16 @@ class Pointer(NamedTuple):
 
 
 class References(NamedTuple):
-    """An object's: by instruction address, by section index and offset, and what stays numeric."""
+    """An object's: by instruction address, by section index and offset, and what stays numeric.
+
+    ``branches`` are the addresses of direct branches and calls by section index, and where each
+    goes.
+    """
 
     code: dict[int, CodeReference]
     data: dict[int, dict[int, Pointer]]
     numeric: tuple[int, ...]
+    branches: dict[int, list[tuple[int, int]]]
 
 
 def gives_address(item: Instruction) -> bool:
@@ -87,45 +93,40 @@ def gives_address(item: Instruction) -> bool:
     return item.text.startswith(("s_getpc_b64", "s_get_pc_i64"))
 
 
-def find_references(co: CodeObject, code: dict[int, list[Item]]) -> References:
+def find_references(co: CodeObject, code: dict[int, Code]) -> References:
     """Every reference that can be proven; ``numeric`` are the instructions whose use was not.
 
     Raises:
         UnsupportedError: a dynamic relocation or a frame table of unknown form.
     """
     labels = {s.value for s in co.symbols} | {k.entry for k in co.kernels}
-    starts: set[int] = set()
-    for items in code.values():
-        for item in items:
-            starts.add(item.address)
-            if isinstance(item, Instruction):
-                target = branch_target(item)
-                if target is not None:
-                    labels.add(target)
+    jumps: dict[int, list[tuple[int, int]]] = {}
+    for index, own in code.items():
+        jumps[index] = [
+            (item.address, target)
+            for item in map(own.__getitem__, own.positions(BRANCH.match))
+            if isinstance(item, Instruction) and (target := branch_target(item)) is not None
+        ]
+        labels.update(target for _, target in jumps[index])
     pointers = _pointers(co)
     entries = _got_entries(co, pointers)
     found: dict[int, CodeReference] = {}
     numeric: list[int] = []
-    for items in code.values():
-        for position, item in enumerate(items):
-            if not isinstance(item, Instruction) or not item.text.startswith("s_"):
-                continue
-            if gives_address(item):
-                sequence = _sequence(items, position, labels)
-            elif item.text.startswith("s_add_pc_i64"):
-                sequence = _long_branch(item)
-            else:
-                continue
-            target = sequence[0][1].target if sequence else None
-            if sequence and target in entries:
-                for address, reference in sequence:
-                    kind, symbol = _GOT_KINDS[reference.kind], entries[target].symbol
-                    found[address] = reference._replace(kind=kind, symbol=symbol)
-            elif sequence and target is not None and _reachable(co, target, starts):
-                found.update(sequence)
-            else:
-                numeric.append(item.address)
-    return References(found, pointers, tuple(numeric))
+    readers = [(own, at) for own in code.values() for at in own.positions(_READS_PC.match)]
+    for own, at in readers:
+        item = own[at]
+        assert isinstance(item, Instruction)
+        sequence = _sequence(own, at, labels) if gives_address(item) else _long_branch(item)
+        target = sequence[0][1].target if sequence else None
+        if sequence and target in entries:
+            for address, reference in sequence:
+                kind, symbol = _GOT_KINDS[reference.kind], entries[target].symbol
+                found[address] = reference._replace(kind=kind, symbol=symbol)
+        elif sequence and target is not None and _reachable(co, target, code):
+            found.update(sequence)
+        else:
+            numeric.append(item.address)
+    return References(found, pointers, tuple(numeric), jumps)
 
 
 def _got_entries(co: CodeObject, pointers: dict[int, dict[int, Pointer]]) -> dict[int, Pointer]:
@@ -147,12 +148,14 @@ def _got_entries(co: CodeObject, pointers: dict[int, dict[int, Pointer]]) -> dic
     return found
 
 
-def _reachable(co: CodeObject, target: int, starts: set[int]) -> bool:
+def _reachable(co: CodeObject, target: int, code: dict[int, Code]) -> bool:
     """Whether a label can stand at *target*: in data anywhere, in code before an instruction."""
     section = co.section_at(target)
     if section is None:
         return False
-    return target in starts if section.code else not is_linker_made(section)
+    if not section.code:
+        return not is_linker_made(section)
+    return code[section.index].position(target) is not None
 
 
 def _fields(item: Instruction) -> tuple[int, int, int]:
@@ -162,7 +165,7 @@ def _fields(item: Instruction) -> tuple[int, int, int]:
 
 
 def _sequence(
-    items: list[Item], position: int, labels: set[int]
+    items: Sequence[Item], position: int, labels: set[int]
 ) -> list[tuple[int, CodeReference]] | None:
     """The literals that a program counter read at *position* is added to."""
     first = items[position]
@@ -171,7 +174,8 @@ def _sequence(
     high_register = low_register + 1
     anchor = first.address + len(first.data)
     low: Instruction | None = None
-    for item in items[position + 1 : position + 1 + _WINDOW]:
+    for following in range(position + 1, min(position + 1 + _WINDOW, len(items))):
+        item = items[following]
         if isinstance(item, Raw) or item.address in labels:
             return None  # a second entry: the registers may hold anything
         text = item.text

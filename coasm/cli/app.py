@@ -21,6 +21,7 @@ COMMANDS = {
     "asm": "Assemble and link a listing into a code object.",
     "verify": "Prove two code objects equal, or show what differs.",
     "roundtrip": "Take code objects through disasm, asm and verify.",
+    "lint": "Find what an edit can break: wait states, waits, registers, memory.",
     "run": "Launch a kernel on the emulator or a GPU, and check its result.",
     "extract": "Take the code objects out of an executable or library.",
     "embed": "Put rebuilt code objects back into an executable or library.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -33,6 +33,9 @@ def asm(
             "--like", metavar="ORIG.co", help="Lay out what is not loaded as in this object."
         ),
     ] = None,
+    lint: Annotated[
+        bool, typer.Option("--lint", help="Warn of what coasm lint finds in the listing.")
+    ] = False,
     json_: JsonOption = False,
     llvm: LlvmOption = None,
 ) -> None:
@@ -41,6 +44,8 @@ def asm(
     The target and the code object version are those that the listing's directives name. A pin is
     restored only where LLVM again encodes the text as it did when the listing was written, so an
     edited instruction is what you wrote. With --like an unedited listing gives the identical file.
+
+    What --lint finds are warnings: they do not change the exit status (coasm lint does).
 
     \b
     Examples:
@@ -76,6 +81,7 @@ def asm(
     same = original is not None and original.data == result.data
     for warning in result.warnings:
         print(f"coasm: warning: {printable(warning)}", file=sys.stderr)
+    findings = _lint(text, name, llvm) if lint else None
     if json_ and output != "-":
         import json
 
@@ -91,6 +97,7 @@ def asm(
                     "pins_lost": result.lost,
                     "identical": same if original is not None else None,
                     "warnings": list(result.warnings),
+                    "lint": findings,
                 }
             )
         )
@@ -104,3 +111,17 @@ def asm(
         said.append("identical to the original" if same else "differs from the original")
     say = sys.stderr if output == "-" else sys.stdout
     print(f"{printable(output)}: {', '.join(said)}", file=say)
+
+
+def _lint(text: str, name: str, llvm: str | None) -> list[dict[str, Any]]:
+    """Show what lint finds in the listing as warnings; the result is the same for JSON."""
+    from coasm.cli.lint import show
+    from coasm.linter.lint import judge
+    from coasm.linter.report import finding_json, finding_line
+    from coasm.linter.sources import listing_source
+
+    linted = judge(listing_source(text, name, llvm))
+    show((finding_line(name, found, "warning") for found in linted.findings), stderr=True)
+    if linted.unjudged is not None:
+        print(f"coasm: warning: {printable(linted.unjudged)}", file=sys.stderr)
+    return [finding_json(found) for found in linted.findings]

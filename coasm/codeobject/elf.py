@@ -293,24 +293,21 @@ class Elf:
     @cached_property
     def relocations(self) -> tuple[Relocation, ...]:
         """Every entry of every REL and RELA section, in file order."""
-        found = []
-        for section in self.sections:
-            if section.type not in (SHT_RELA, SHT_REL):
-                continue
-            layout = _RELA if section.type == SHT_RELA else _REL
-            if section.size % layout.size:
-                raise self._fail(f"section {section.index} ({section.name!r}): partial entry")
-            for offset, info, *addend in layout.iter_unpack(section.data):
-                found.append(
-                    Relocation(
-                        section.index,
-                        offset,
-                        info & 0xFFFFFFFF,
-                        info >> 32,
-                        addend[0] if addend else 0,
-                    )
-                )
-        return tuple(found)
+        return tuple(r for section in self.sections for r in self.relocations_of(section))
+
+    def relocations_of(self, section: Section) -> list[Relocation]:
+        """The entries of a REL or RELA section; none of any other."""
+        if section.type not in (SHT_RELA, SHT_REL):
+            return []
+        layout = _RELA if section.type == SHT_RELA else _REL
+        if section.size % layout.size:
+            raise self._fail(f"section {section.index} ({section.name!r}): partial entry")
+        return [
+            Relocation(
+                section.index, offset, info & 0xFFFFFFFF, info >> 32, addend[0] if addend else 0
+            )
+            for offset, info, *addend in layout.iter_unpack(section.data)
+        ]
 
     def notes_of(self, section: Section) -> list[tuple[bytes, int, bytes]]:
         """The notes of a ``SHT_NOTE`` section: (owner name without NUL, type, descriptor)."""

@@ -123,6 +123,7 @@ def check_descriptors(
     from coasm.descriptor import ENTRY_OFFSET, differences
 
     kernels, others = kernels_of(original, rebuilt), kernels_of(rebuilt, original)
+    exported = _exported(original), _exported(rebuilt)
     same_place = places.same if places is not None else by_layout(original, rebuilt)
     findings: list[Finding] = []
     for symbol in {**kernels, **others}:
@@ -152,7 +153,7 @@ def check_descriptors(
                     harmless=same,
                 )
             )
-        left, right = _exports(original, symbol), _exports(rebuilt, symbol)
+        left, right = (symbol in names for names in exported)
         if left != right:
             note = "the loader finds a kernel by its dynamic symbol"
             findings.append(Finding(f"{symbol}: in .dynsym", left, right, note))
@@ -167,5 +168,6 @@ def _leads(co: CodeObject, kernel: Kernel) -> str:
     return f"{kernel.entry - kernel.descriptor_address:#x} (to {place_of(co, kernel.entry)})"
 
 
-def _exports(co: CodeObject, name: str) -> bool:
-    return any(s.name == name and s.shndx != SHN_UNDEF for s in co.elf.dynamic_symbols)
+def _exported(co: CodeObject) -> set[str]:
+    """The names that the loader finds."""
+    return {symbol.name for symbol in co.elf.dynamic_symbols if symbol.shndx != SHN_UNDEF}

@@ -179,9 +179,10 @@ def compare(
 
 
 def _side(co: CodeObject, llvm: Llvm) -> _Side:
-    items = decode(co, llvm)
+    code = decode(co, llvm)
+    items = {index: list(own) for index, own in code.items()}
     try:
-        found = find_references(co, items)
+        found = find_references(co, code)
     except UnsupportedError:  # of some of its places it cannot be said what they lead to
         numeric = (
             item.address

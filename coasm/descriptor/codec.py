@@ -100,6 +100,8 @@ def differences(a: bytes, b: bytes, target: TargetID) -> list[tuple[str, int, in
     Raises:
         FormatError: *a* or *b* is not 64 bytes.
     """
+    if a == b and len(a) == SIZE:
+        return []
     one, other = decode(a, target), decode(b, target)
     return [(n, v, other[n]) for n, v in one.fields.items() if v != other[n]]
 

@@ -226,7 +226,7 @@ class Machine:
         from coasm.errors import CoasmError
 
         try:
-            return self.program.parsed(address)[1]
+            return self.program.parsed(address)[1][:2]
         except CoasmError:
             return frozenset((SCC,)), frozenset()
 

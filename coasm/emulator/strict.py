@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["checked"]
 
+#: What may write only some lanes, or a part, of its destination and keeps the rest.
+_KEEP = ("v_writelane", "v_fma_mix", "v_mad_mix", "v_cvt_")
 _WHOLE = ("v_mfma", "v_readlane", "v_writelane")
 
 
@@ -39,7 +41,7 @@ def checked(machine: Machine, step: Step, parsed: Parsed, used: Access, context:
     writes = [at for at in map(position, sorted(used.writes)) if at is not None]
     # Lane-wise writes (v_writelane) read the register that they change; that is no use of it.
     merged = used.reads & used.writes if parsed.mnemonic == "v_writelane_b32" else frozenset()
-    keeps = parsed.encoding.endswith("dpp") or parsed.mnemonic.startswith("v_writelane")
+    keeps = parsed.encoding.endswith("dpp") or parsed.mnemonic.startswith(_KEEP)
 
     def run(s: Group) -> None:
         assert s.written is not None

@@ -17,18 +17,22 @@ __all__ = ["Access", "access"]
 
 
 class Access(NamedTuple):
-    """Register numbers (see :mod:`coasm.isa.text`) that an instruction reads and writes."""
+    """Register numbers (see :mod:`coasm.isa.text`) that an instruction reads and writes.
+
+    ``kept`` are those that it only reads because it writes a part of them.
+    """
 
     reads: frozenset[int]
     writes: frozenset[int]
+    kept: frozenset[int] = frozenset()
 
 
 _ROLES = tuple(
     (re.compile(pattern), roles)
     for pattern, roles in (
         (r"s_(add|mul|cmov)k_", "x-"),
-        (r"s_(cmpk?|bitcmp[01])_|s_setpc|s_rfe|s_set_gpr_idx_(on|idx)", "s"),
-        (r"s_bitset[01]|s_cmov_", "xs"),
+        (r"s_(cmpk?|bitcmp[01])_|s_setpc|s_setvskip|s_rfe|s_set_gpr_idx_(on|idx)", "s"),
+        (r"s_bitset[01]|s_cmov_|s_movreld_", "xs"),
         (r"s_setreg_b32", "-s"),
         (
             r"s_setreg_imm|s_(c?branch|waitcnt|nop|sleep|barrier|endpgm|sendmsg|set|icache|dcache)",
@@ -41,15 +45,16 @@ _ROLES = tuple(
         (r"v_(add|sub|subrev|addc|subb|subbrev)_co_|v_div_scale|v_mad_[ui]64_[ui]32", "dds"),
         (r"v_(fmac|mac|pk_fmac|dot\dc|writelane|smfmac)", "xs"),
         (r"v_(swap_b32|permlane\d+_swap)", "xx"),
-        (r"v_cvt_(sr_fp8|sr_bf8|pk_fp8|pk_bf8)|v_cvt_scalef32_(sr_)?pk_(fp8|bf8|fp4)", "xs"),
+        (r"v_(fma|mad)_mix(lo|hi)|v_cvt_(sr_|pk_fp8|pk_bf8)|v_cvt_scalef32_f16_(fp8|bf8)", "xs"),
+        (r"v_cvt_scalef32_(sr_)?(pk_)?(fp8|bf8|fp4)_", "xs"),
         (r"v_nop|v_clrexcp", "-"),
         (r"ds_(write|nop|gws)", "s"),
         (r"ds_(read_u8_d16|read_i8_d16|read_u16_d16)", "xs"),
         (r"ds_(read|swizzle|bpermute|permute|append|consume|wrxchg)|ds_\w+_rtn", "ds"),
         (r"ds_", "s"),
-        (r"buffer_(store|wbl2|inv|wbinvl1)|(global|flat|scratch)_store", "s"),
-        (r"(buffer|global|flat|scratch)_load\w*_d16", "xs"),
-        (r"buffer_load|(global|flat|scratch)_load", "ds"),
+        (r"buffer_(store|wbl2|inv|wbinvl1)|tbuffer_store|(global|flat|scratch)_store", "s"),
+        (r"(t?buffer|global|flat|scratch)_load\w*_d16", "xs"),
+        (r"t?buffer_load|(global|flat|scratch)_load", "ds"),
         (r"(s|v)_", "ds"),
     )
 )
@@ -91,11 +96,13 @@ def access(parsed: Parsed) -> Access:
                 reads.update(operand.numbers)
             if role in "dx":
                 writes.update(operand.numbers)
-    _implicit(parsed, reads, writes)
-    return Access(frozenset(reads), frozenset(writes))
+    before = frozenset(reads)
+    kept = _implicit(parsed, reads, writes)
+    return Access(frozenset(reads), frozenset(writes), frozenset(kept - before))
 
 
-def _implicit(parsed: Parsed, reads: set[int], writes: set[int]) -> None:
+def _implicit(parsed: Parsed, reads: set[int], writes: set[int]) -> set[int]:
+    """Add what no operand says; what it keeps a part of."""
     name, modifiers = parsed.mnemonic, parsed.modifiers
     if name.startswith("s_"):
         if _WRITES_SCC.match(name):
@@ -112,7 +119,7 @@ def _implicit(parsed: Parsed, reads: set[int], writes: set[int]) -> None:
             writes.add(M0)
         if name.startswith(("s_movrel", "s_sendmsg", "s_set_gpr_idx")):
             reads.add(M0)
-        return
+        return set()
     reads.update((EXEC, EXEC + 1))
     if name.startswith("v_div_fmas"):
         reads.update((VCC, VCC + 1))
@@ -120,14 +127,13 @@ def _implicit(parsed: Parsed, reads: set[int], writes: set[int]) -> None:
         writes.update((EXEC, EXEC + 1))
     if "lds" in modifiers or "_load_lds_" in name or "gds" in modifiers:
         reads.add(M0)
-    if parsed.modifiers.get("dst_unused", "") == "UNUSED_PRESERVE" or parsed.encoding.endswith(
-        "dpp"
-    ):
-        # Lanes or bits that are not written keep what they had.
-        reads.update(number for number in writes if number >= VGPR)
-    if parsed.bits("op_sel", 4)[len(parsed.operands) - 1 : len(parsed.operands)] == (1,) and (
-        not name.startswith(("v_pk_", "v_mfma", "v_mad_mix", "v_fma_mix", "v_smfmac"))
-    ):
-        reads.update(
-            number for number in writes if number >= VGPR
-        )  # the high half alone is written
+    written = {number for number in writes if number >= VGPR}
+    if parsed.encoding.endswith("dpp"):
+        reads.update(written)  # lanes that are not written
+    high = parsed.bits("op_sel", 4)[len(parsed.operands) - 1 : len(parsed.operands)] == (1,)
+    if high and name.startswith(("v_pk_", "v_mfma", "v_mad_mix", "v_fma_mix", "v_smfmac")):
+        high = False
+    if not high and modifiers.get("dst_unused", "") != "UNUSED_PRESERVE":
+        return set()
+    reads.update(written)
+    return written

@@ -145,7 +145,7 @@ _DISPUTED = {"sure": 0, "witness": "LLVM and the ISA guide disagree"}
 
 #: (rule, producer, out, consumer, into, states, the rest of a :class:`Hazard` by name).
 HAZARDS: tuple[Hazard, ...] = tuple(
-    Hazard(*row[:6], **(row[6] if len(row) > 6 else {}))  # type: ignore[arg-type]
+    Hazard(*row[:6], **(row[6] if len(row) > 6 else {}))
     for row in (
         # Into an MFMA. Source: checkMAIHazards90A.
         ("mfma-valu-write", "valu", _V, "mfma", "ab", 2, {"unless": "dot"}),
@@ -167,8 +167,6 @@ HAZARDS: tuple[Hazard, ...] = tuple(
         ("mfma-opcode", "xdl", _V, "sgemm dgemm", "c", _XDL_C_OTHER, _OTHER_OPCODE),
         ("mfma-opcode", "sgemm", _V, "sgemm dgemm", "c", _SGEMM_C, _OTHER_OPCODE),
         ("mfma-opcode", "sgemm", _V, "xdl", "c", {2: 2}, _OTHER_OPCODE),
-        ("mfma-opcode", "dgemm_4x4", _V, "mfma", "c", 4, _OTHER_OPCODE),
-        ("mfma-opcode", "dgemm_16x16", _V, "sgemm dgemm", "c", _DGEMM_16_C, _OTHER_OPCODE),
         # Out of an MFMA or a DOT. Source: checkMAIVALUHazards.
         ("mfma-read", "xdl", _V, "valu", "reads", _XDL_READ, _READS_EARLY),
         ("mfma-read", "sgemm", _V, "valu", "reads", _SGEMM_READ),
@@ -183,7 +181,7 @@ HAZARDS: tuple[Hazard, ...] = tuple(
         ("mfma-overwrite", "sgemm", _V, "valu load", "writes", _SGEMM_READ),
         ("mfma-overwrite", "dgemm_4x4", _V, "valu load", "writes", 6),
         ("mfma-overwrite", "dgemm_16x16", _V, "valu load", "writes", _DGEMM_16_READ),
-        ("mfma-overwrite-c", "xdl", "c", "valu load", "writes", {2: 1, 4: 3, 8: 7, 16: 15}),
+        ("mfma-overwrite-c", "xdl", "c_apart", "valu load", "writes", {2: 1, 4: 3, 8: 7, 16: 15}),
         ("dgemm-fma", "dgemm", "f64 pipe", "f64_fma", "reads", 2),
         ("dot-read", "dot", _V, "valu vmem ds", "reads", 3, {"same": OTHER_NAME}),
         ("dot-read", "dot", _V, "dot", "ab", 3, {"same": SAME_NAME}),
@@ -219,7 +217,7 @@ HAZARDS: tuple[Hazard, ...] = tuple(
         ),
         ("permlane-swap", "permlane_swap", _V, "permlane_swap", "touches", {"gfx950": 2}, _SWAPS),
         ("permlane-swap-exec", "valu", "exec", "permlane_swap", "reads", {"gfx950": 4}),
-        ("trans", "trans", _V, "valu mfma", "reads", 1, {"but": "trans"}),
+        ("trans", "trans", _V, "valu mfma", "sources", 1, {"but": "trans"}),
         ("sub-dword", "sub_dword", _V, "valu mfma", "touches", 1),
         ("sub-dword", "mix_half", _V, "valu mfma", "touches", 1, _MIX_HALF),
         ("wide-store", "wide_store", "data", "valu mfma", "writes", 2),

@@ -172,7 +172,8 @@ _HWREG_NAME = re.compile(r"hwreg\((?:HW_REG_)?(\w+)(?:,\s*(\d+),\s*(\d+))?")
 class Operation:
     """One instruction for the rules. Sets of registers are bits.
 
-    ``roles`` has registers by what they are for: ``ab`` (A, B, index and scale of an MFMA), ``c``,
+    ``roles`` has registers by what they are for: ``sources`` (all reads, but what is only kept),
+    ``ab`` (A, B, index and scale of an MFMA), ``c``, ``c_apart`` (C without what D overlaps),
     ``data`` and ``soffset`` (of a store), ``constant`` (scalars that a VALU reads as data),
     ``mask`` (as carry-in or to select by), ``exec_data``, ``lane`` (the number of a lane),
     ``shifted`` (the source that DPP moves between lanes), ``zero_flag``. ``base`` is the mnemonic
@@ -219,6 +220,7 @@ def operation(text: str, processor: str) -> Operation:
     reads, writes = _bits(used.reads), _bits(used.writes)
     kinds |= _by_form(parsed, kinds, writes & VGPRS)
     roles = _roles(parsed, kinds, reads)
+    roles["sources"] = reads & ~_bits(used.kept)
     if _WIDE_STORE.match(parsed.mnemonic) and roles["data"].bit_count() > 2:
         kinds |= _BIT["wide_store_soffset" if roles.get("soffset") else "wide_store"]
     for name, bits in (
@@ -289,6 +291,7 @@ def _roles(parsed: Parsed, kinds: int, reads: int) -> dict[str, int]:
     if kinds & _BIT["mfma"]:
         sparse = parsed.mnemonic.startswith("v_smfmac")
         roles["c"] = _registers(operands[:1] if sparse else operands[3:4])
+        roles["c_apart"] = roles["c"] & ~_registers(operands[:1])
         roles["ab"] = _registers(operands[1:3] + (operands[3:] if sparse else operands[4:]))
     elif kinds & _BIT["valu"]:
         scalars = reads & SGPRS

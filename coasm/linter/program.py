@@ -10,16 +10,20 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
-from coasm.asm.decode import Instruction, Item, branch_target
-from coasm.codeobject import CodeObject
+from coasm.asm.decode import Code, Instruction, branch_target
+from coasm.codeobject import CodeObject, Kernel
 from coasm.codeobject.elf import STT_FUNC
 from coasm.errors import UnsupportedError
 from coasm.linter.findings import Place
 from coasm.linter.operation import Operation, operation
 
-__all__ = ["Block", "Program", "Unfollowed", "build_program"]
+if TYPE_CHECKING:
+    from coasm.asm.references import CodeReference
+
+__all__ = ["Block", "Program", "Unfollowed", "build_program", "kernels_of"]
 
 #: What goes where an address in registers says, and calls.
 _JUMPS = ("s_setpc_b64", "s_rfe_b64", "s_rfe_restore_b64", "s_cbranch_g_fork", "s_cbranch_join")
@@ -74,6 +78,11 @@ class Program:
         """
         return [_operation(item, self.processor) for item in self.instructions]
 
+    @cached_property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The kernels that the metadata lists; none where there is no metadata."""
+        return kernels_of(self.co)
+
     def place(self, index: int) -> Place:
         """Where the operation *index* is."""
         at = self.instructions[index]
@@ -88,21 +97,20 @@ class Program:
 
 def build_program(
     co: CodeObject,
-    code: Mapping[int, Sequence[Item]],
+    code: Mapping[int, Code],
     *,
     lines: Mapping[int, int] | None = None,
-    jumps: Mapping[int, int] | None = None,
     kernel: str | None = None,
 ) -> Program:
     """The program of *co* from its decoded sections *code* (:func:`coasm.asm.decode.decode`).
 
-    *jumps* is the address of an indirect jump → the address that it is proven to go to. With
-    *kernel* only what that kernel reaches is judged.
+    With *kernel* only what that kernel reaches is judged; without, what any kernel or function
+    reaches, or all code where there is none or flow cannot be followed.
 
     Raises:
         UnsupportedError: no such kernel.
     """
-    jumps = jumps or {}
+    jumps = _proven_jumps(co, code)
     processor = co.target.name
     instructions: list[Instruction] = []
     ends: set[int] = set()  # operations behind which there is no code
@@ -158,7 +166,7 @@ def build_program(
         if not roots:
             raise UnsupportedError(f"no kernel {kernel!r} in {co.name}")
     reached = _reach(blocks, roots)
-    if kernel is None and unfollowed:
+    if kernel is None and (unfollowed or not roots):
         reached = frozenset(range(len(blocks)))
     return Program(
         co,
@@ -180,6 +188,34 @@ def _operation(item: Instruction, processor: str) -> Operation:
         raise UnsupportedError(f"{item.address:#x}: {item.text}: {error}") from None
 
 
+def _proven_jumps(co: CodeObject, code: Mapping[int, Code]) -> dict[int, int]:
+    """``s_setpc_b64`` → where it goes, of the long branches that compilers make.
+
+    They add a distance to the program counter right before.
+    """
+    found: dict[int, int] = {}
+    references: Mapping[int, CodeReference] | None = None
+    for items in code.values():
+        for before, item in pairwise(items):
+            if not isinstance(item, Instruction) or not item.text.startswith("s_setpc_b64 s["):
+                continue
+            if references is None:
+                from coasm.asm.references import find_references
+
+                references = find_references(co, dict(code)).code
+            reference = references.get(before.address)
+            high = int.from_bytes(before.data[:4], "little") >> 16 & 0x7F
+            low = int.from_bytes(item.data[:4], "little") & 0xFF
+            if reference and reference.kind == "rel32@hi" and high == low + 1:
+                found[item.address] = reference.target
+    return found
+
+
+def kernels_of(co: CodeObject) -> tuple[Kernel, ...]:
+    """The kernels of *co*; none where it has no metadata, as a listing may."""
+    return co.kernels if co.metadata_note is not None else ()
+
+
 def _names(co: CodeObject, at: Mapping[int, int]) -> dict[int, str]:
     """Operation → the name of the kernel or function that starts with it."""
     found = {
@@ -187,7 +223,7 @@ def _names(co: CodeObject, at: Mapping[int, int]) -> dict[int, str]:
         for symbol in co.symbols
         if symbol.type == STT_FUNC and co.section_of(symbol) is not None and symbol.value in at
     }
-    found.update({at[kernel.entry]: kernel.name for kernel in co.kernels if kernel.entry in at})
+    found.update({at[k.entry]: k.name for k in kernels_of(co) if k.entry in at})
     return found
 
 

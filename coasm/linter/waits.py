@@ -58,7 +58,8 @@ class _State(NamedTuple):
 
     ``out``: what may be out. ``landed``: what a wait has covered on some way. ``passed``: what was
     out at a barrier. ``unread``: results that nothing has read. ``shadowing``: what was issued
-    over such a result. ``crossed``: writes to LDS that were out at the last barrier.
+    over such a result. ``shared``: what was put into LDS before a barrier. ``crossed``: writes to
+    LDS that were out at the last barrier.
     """
 
     out: dict[int, _Out]
@@ -66,11 +67,12 @@ class _State(NamedTuple):
     passed: set[int]
     unread: set[int]
     shadowing: set[int]
+    shared: set[int]
     crossed: set[int]
 
     @classmethod
     def nothing(cls) -> _State:
-        return cls({}, set(), set(), set(), set(), set())
+        return cls({}, set(), set(), set(), set(), set(), set())
 
 
 class _Facts(NamedTuple):
@@ -84,6 +86,11 @@ class _Facts(NamedTuple):
     to_lds: frozenset[int]
     times: Sequence[int]
 
+    @property
+    def puts(self) -> frozenset[int]:
+        """What puts something into LDS."""
+        return self.writes_lds | self.to_lds
+
 
 class _Early(NamedTuple):
     """Operation *user* comes before *producer* is in: it needs a wait for at most so many."""
@@ -96,11 +103,16 @@ class _Early(NamedTuple):
     needs: Waits
 
 
-class _Dma(NamedTuple):
-    """What happens to an LDS-DMA: who reads LDS while it is out, and whether one does later."""
+class _LdsReads(NamedTuple):
+    """Who reads LDS: while an LDS-DMA is out; when a write has landed but no barrier followed.
+
+    ``late`` and ``shared`` are those behind which, and behind the barrier, somebody reads it.
+    """
 
     early: dict[int, int]
     late: set[int]
+    alone: dict[int, int]
+    shared: set[int]
 
 
 def check_waits(program: Program) -> list[Finding]:
@@ -111,14 +123,14 @@ def check_waits(program: Program) -> list[Finding]:
     facts = _facts(program)
     entries = [_State.nothing() for _ in program.blocks]
     found: dict[int, list[_Early]] = {}
-    dma = _Dma({}, set())
+    reads = _LdsReads({}, set(), {}, set())
     todo = sorted(program.reached, reverse=True)
     waiting = set(todo)
     while todo:
         number = todo.pop()
         waiting.discard(number)
         block = program.blocks[number]
-        found[number], leaving = _walk(program.operations, facts, block, entries[number], dma)
+        found[number], leaving = _walk(program.operations, facts, block, entries[number], reads)
         for following in block.follows:
             if _merge(entries[following], leaving) and following not in waiting:
                 waiting.add(following)
@@ -126,8 +138,13 @@ def check_waits(program: Program) -> list[Finding]:
     early = [item for number in sorted(found) for item in found[number]]
     early += [
         _Early("lds-dma-wait", ERROR, user, producer, 0, Waits(0, None))
-        for producer, user in dma.early.items()
-        if producer not in dma.late
+        for producer, user in reads.early.items()
+        if producer not in reads.late
+    ]
+    early += [
+        _Early("lds-barrier", ADVICE, user, producer, 0, Waits(None, None))
+        for producer, user in reads.alone.items()
+        if producer not in reads.shared and _has_waves(program, user)
     ]
     return [_finding(program, item) for item in sorted(early, key=lambda e: (e.user, e.producer))]
 
@@ -154,6 +171,16 @@ def _facts(program: Program) -> _Facts:
         for operation in program.operations
     ]
     return _Facts(queues, results, waits, *lds, times)
+
+
+def _has_waves(program: Program, index: int) -> bool:
+    """Whether the kernel at operation *index* may run with more than one wave in a workgroup."""
+    name = program.name_at(index)
+    for kernel in program.kernels:
+        if kernel.name == name:
+            size = kernel.metadata.get(".max_flat_workgroup_size")
+            return not isinstance(size, int) or size > 64
+    return False
 
 
 def _merge(into: _State, leaving: _State) -> bool:
@@ -184,7 +211,7 @@ def _younger(one: int | None, other: int | None) -> int | None:
 
 
 def _walk(
-    operations: Sequence[Operation], facts: _Facts, block: Block, entry: _State, dma: _Dma
+    operations: Sequence[Operation], facts: _Facts, block: Block, entry: _State, reads: _LdsReads
 ) -> tuple[list[_Early], _State]:
     """One block: what is used too early in it, and what may be out where it ends."""
     counters = _Counters(facts, entry)
@@ -204,14 +231,18 @@ def _walk(
         elif operation.kinds & _BARRIER:
             crossed = {write for write in counters.out if write in facts.writes_lds}
             counters.passed.update(counters.out)
+            counters.shared.update(crossed, counters.landed & facts.puts)
         elif index in facts.reads_lds:
             for write in sorted(crossed):
                 found.append(_Early("lds-barrier", ADVICE, index, write, 0, Waits(None, 0)))
             crossed = set()
             for producer in counters.out:
                 if producer in facts.to_lds:
-                    dma.early.setdefault(producer, index)
-            dma.late.update(counters.landed)
+                    reads.early.setdefault(producer, index)
+            reads.late.update(counters.landed)
+            reads.shared.update(counters.shared)
+            for producer in counters.landed & facts.puts - counters.shared:
+                reads.alone.setdefault(producer, index)
         counters.time += facts.times[index]
         if facts.queues[index]:
             counters.issue(index)
@@ -243,6 +274,7 @@ class _Counters:
         self.passed = set(entry.passed)
         self.unread = set(entry.unread)
         self.shadowing = set(entry.shadowing)
+        self.shared = set(entry.shared)
         self.mask = self.unread_mask = 0
         self._update()
 
@@ -291,6 +323,7 @@ class _Counters:
         self.landed.discard(index)
         self.passed.discard(index)
         self.shadowing.discard(index)
+        self.shared.discard(index)
         result = self.facts.results[index]
         if result & self.unread_mask:
             over = {old for old in self.unread if self.facts.results[old] & result}
@@ -367,7 +400,9 @@ class _Counters:
             )
             for index, at in self.out.items()
         }
-        return _State(out, self.landed, self.passed, self.unread, self.shadowing, crossed)
+        return _State(
+            out, self.landed, self.passed, self.unread, self.shadowing, self.shared, crossed
+        )
 
 
 def _finding(program: Program, early: _Early) -> Finding:
@@ -381,7 +416,9 @@ def _finding(program: Program, early: _Early) -> Finding:
     if early.overlap:
         what = f"{what}: {named(early.overlap)}"
     advice = f"insert {wait} before it"
-    if early.rule == "lds-barrier":
+    if early.rule == "lds-barrier" and early.needs.lgkm is None:
+        advice = "insert s_barrier behind the wait, or see that each wave reads its own data"
+    elif early.rule == "lds-barrier":
         advice = f"insert {wait} before the barrier that the write is to be seen behind"
     return Finding(
         early.rule,

@@ -10,8 +10,9 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from coasm.errors import AssemblyError, ToolError
 from coasm.llvm.find import Llvm
@@ -60,13 +61,74 @@ def run(command: Sequence[str | os.PathLike[str]]) -> subprocess.CompletedProces
             stdin=subprocess.DEVNULL,
             timeout=TIMEOUT,
             check=False,
-            # A crash takes four times as long where LLVM looks up the names in its own stack.
-            env={**os.environ, "LLVM_DISABLE_SYMBOLIZATION": "1"},
+            env=_environment(),
         )
     except subprocess.TimeoutExpired:
         raise ToolError(f"{command[0]} did not end within {TIMEOUT} s") from None
     except OSError as error:
         raise ToolError(f"cannot run {command[0]}: {error.strerror or error}") from None
+
+
+def _environment() -> dict[str, str]:
+    # A crash takes four times as long where LLVM looks up the names in its own stack.
+    return {**os.environ, "LLVM_DISABLE_SYMBOLIZATION": "1"}
+
+
+#: What the pipe is to hold behind which a tool's output is gathered (Linux grants 1 MiB to all).
+_PIPE = 1 << 20
+#: Bytes in a second: how fast a tool is taken to write at most.
+_RATE = 100e6
+
+
+def _gather(command: Sequence[str | os.PathLike[str]]) -> tuple[bytes, int]:
+    """What a tool prints that writes each line by itself, and its exit status.
+
+    Who waits at the other end of a pipe is woken by each line, which costs as much as the tool;
+    who comes by now and then finds thousands.
+
+    Raises:
+        ToolError: as :func:`run`.
+    """
+    try:
+        process = subprocess.Popen(
+            [os.fspath(part) for part in command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            env=_environment(),
+        )
+    except OSError as error:
+        raise ToolError(f"cannot run {command[0]}: {error.strerror or error}") from None
+    assert process.stdout is not None
+    with process, process.stdout as output:
+        os.set_blocking(output.fileno(), False)
+        longest, pause = _enlarge(output.fileno()) / _RATE, 0.001
+        limit = time.monotonic() + TIMEOUT
+        parts: list[bytes] = []
+        while True:
+            ended = process.poll() is not None
+            part = output.read(_PIPE)  # None where nothing is there yet
+            if part:
+                parts.append(part)
+            elif ended:
+                return b"".join(parts), process.returncode
+            elif time.monotonic() > limit:
+                process.kill()
+                raise ToolError(f"{command[0]} did not end within {TIMEOUT} s")
+            if not ended:
+                time.sleep(pause)
+                pause = min(2 * pause, longest)
+
+
+def _enlarge(pipe: int) -> int:
+    """Enlarge a pipe, where the system does that; the bytes that it holds."""
+    try:
+        import fcntl
+
+        return fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE)
+    except (ImportError, AttributeError, OSError):
+        return 1 << 16
 
 
 def write_bytes(path: str, data: bytes) -> None:
@@ -87,8 +149,8 @@ def objdump(llvm: Llvm, paths: Sequence[str | os.PathLike[str]], mattr: str = ""
     what came before.
     """
     command: list[str | os.PathLike[str]] = [llvm.objdump, *objdump_arguments(mattr), *paths]
-    done = run(command)
-    return Dump(done.stdout.decode("utf-8", "surrogateescape"), done.returncode == 0)
+    output, status = _gather(command)
+    return Dump(output.decode("utf-8", "surrogateescape"), status == 0)
 
 
 def objdump_arguments(mattr: str = "") -> list[str]:
@@ -100,9 +162,16 @@ def objdump_arguments(mattr: str = "") -> list[str]:
 
 
 def assembler_command(
-    llvm: Llvm, target: TargetID, code_object_version: int, mattr: str = ""
+    llvm: Llvm,
+    target: TargetID,
+    code_object_version: int,
+    mattr: str = "",
+    line_table: bool = False,
 ) -> list[str]:
-    """The command that assembles standard input; its output file is still to be named."""
+    """The command that assembles standard input; its output file is still to be named.
+
+    With *line_table* the object has a line table (``.debug_line``) of the source.
+    """
     if llvm.mc is None:
         return [
             llvm.clang,
@@ -110,6 +179,7 @@ def assembler_command(
             *("-triple", TRIPLE, "-filetype", "obj", "-target-cpu", target.name),
             *(part for f in mattr.split(",") if f for part in ("-target-feature", f)),
             *("-mllvm", f"--amdhsa-code-object-version={code_object_version}"),
+            *(["-debug-info-kind=constructor"] if line_table else []),
             "-",
             "-o",
         ]
@@ -120,6 +190,7 @@ def assembler_command(
         f"--amdhsa-code-object-version={code_object_version}",
         "-filetype=obj",
         *([f"-mattr={mattr}"] if mattr else []),
+        *(["-g"] if line_table else []),
         "-o",
     ]
 
@@ -128,17 +199,24 @@ def assembler_command(
 waiting: dict[tuple[str, ...], tuple[subprocess.Popen[bytes], str]] = {}
 
 
-def start_assembler(command: list[str], folder: str) -> tuple[subprocess.Popen[bytes], str]:
-    """Start an assembler that reads its source from a pipe; the path is its output file."""
+def start_assembler(
+    command: list[str], folder: str, source: IO[bytes] | int = subprocess.PIPE
+) -> tuple[subprocess.Popen[bytes], str]:
+    """Start an assembler that reads *source*, or a pipe; the path is its output file."""
     out = os.path.join(folder, "out.o")
     process = subprocess.Popen(
-        [*command, out], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        [*command, out], stdin=source, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     return process, out
 
 
 def assemble(
-    llvm: Llvm, source: bytes, target: TargetID, code_object_version: int, mattr: str = ""
+    llvm: Llvm,
+    source: bytes,
+    target: TargetID,
+    code_object_version: int,
+    mattr: str = "",
+    line_table: bool = False,
 ) -> Assembled:
     """Assemble *source* into a relocatable object. Messages name the input ``<stdin>``.
 
@@ -146,12 +224,19 @@ def assemble(
         ToolError: the assembler cannot be started, or does not end.
         AssemblyError: it crashed.
     """
-    command = assembler_command(llvm, target, code_object_version, mattr)
+    command = assembler_command(llvm, target, code_object_version, mattr, line_table)
     with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
         try:
             key = tuple(command)
-            process, out = waiting.pop(key) if key in waiting else start_assembler(command, folder)
-            _, errors = process.communicate(source, TIMEOUT)
+            if key in waiting:
+                process, out = waiting.pop(key)
+                _, errors = process.communicate(source, TIMEOUT)
+            else:
+                # From a file: what feeds a pipe wakes up a thousand times.
+                write_bytes(os.path.join(folder, "in.s"), source)
+                with open(os.path.join(folder, "in.s"), "rb") as file:
+                    process, out = start_assembler(command, folder, file)
+                _, errors = process.communicate(timeout=TIMEOUT)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()

@@ -20,6 +20,10 @@ MAX_DEPTH = 64
 #: Values a note may hold: what bounds the memory that a hostile note can take.
 MAX_ITEMS = 1 << 22
 
+#: Lists that are recognised by their bytes: how many that begin alike, with how many bytes, and the
+#: bytes of all together.
+_ALIKE, _BEGIN, _ROOM = 16, 24, 1 << 20
+
 _UNSIGNED = {0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q"}
 _SIGNED = {0xD0: ">b", 0xD1: ">h", 0xD2: ">i", 0xD3: ">q"}
 _FLOAT = {0xCA: ">f", 0xCB: ">d"}
@@ -46,6 +50,8 @@ class Extension:
 def decode(note: bytes) -> Any:
     """The document that *note* (the descriptor of an NT_AMDGPU_METADATA note) encodes.
 
+    It is to be read: lists of the same bytes are one object.
+
     Returns dicts, lists, ``str`` (UTF-8 with other bytes kept as surrogates: ``surrogateescape``
     gives them back), ``int``, ``float``, ``bool``, ``None``, ``bytes`` and :class:`Extension`.
 
@@ -71,6 +77,9 @@ class _Reader:
         self.data = data
         self.at = 0
         self.left = MAX_ITEMS
+        self.known: dict[tuple[int, int, bytes], list[tuple[bytes, list[Any], int]]] = {}
+        self.room = _ROOM
+        self.seen: dict[tuple[int, bytes], list[tuple[bytes, list[Any], int]]] = {}
 
     def fail(self, what: str) -> FormatError:
         return FormatError(f"metadata note: {what} at offset {self.at:#x}")
@@ -136,7 +145,21 @@ class _Reader:
 
     def array(self, count: int, depth: int) -> list[Any]:
         self.enter(count, 1, depth)
-        return [self.value(depth + 1) for _ in range(count)]
+        # The kernels of a library share their lists of arguments: bytes that begin with those of a
+        # value are that value, for an encoding is no beginning of another.
+        start, left = self.at, self.left
+        known = self.known.setdefault((depth, count, self.data[start : start + _BEGIN]), [])
+        for raw, value, items in known:
+            if self.data.startswith(raw, start):
+                self.at += len(raw)
+                self.left -= items
+                return value
+        value = [self.value(depth + 1) for _ in range(count)]
+        size = self.at - start
+        if len(known) < _ALIKE and size <= self.room:
+            self.room -= size
+            known.append((self.data[start : self.at], value, left - self.left))
+        return value
 
     def map(self, count: int, depth: int) -> dict[Any, Any]:
         self.enter(count, 2, depth)
@@ -165,11 +188,12 @@ def encode(document: Any) -> bytes:
             deeper than :data:`MAX_DEPTH`, or a type that :func:`decode` never returns.
     """
     parts: list[bytes] = []
-    _write(document, parts, 0)
+    _write(document, parts, 0, {})
     return b"".join(parts)
 
 
-def _write(value: Any, parts: list[bytes], depth: int) -> None:
+def _write(value: Any, parts: list[bytes], depth: int, lists: dict[tuple[int, int], bytes]) -> None:
+    """Add the encoding of *value*; *lists* are those at hand, by identity and depth."""
     if depth > MAX_DEPTH:
         raise FormatError(f"metadata: nested deeper than {MAX_DEPTH}")
     if isinstance(value, str):
@@ -184,12 +208,16 @@ def _write(value: Any, parts: list[bytes], depth: int) -> None:
     elif isinstance(value, dict):
         parts.append(_head(len(value), 15, 0x80, (None, 0xDE, 0xDF)))
         for key in sorted(value, key=_rank):
-            _write(key, parts, depth + 1)
-            _write(value[key], parts, depth + 1)
+            _write(key, parts, depth + 1, lists)
+            _write(value[key], parts, depth + 1, lists)
     elif isinstance(value, list):
-        parts.append(_head(len(value), 15, 0x90, (None, 0xDC, 0xDD)))
-        for item in value:
-            _write(item, parts, depth + 1)
+        key = id(value), depth
+        if key not in lists:
+            own = [_head(len(value), 15, 0x90, (None, 0xDC, 0xDD))]
+            for item in value:
+                _write(item, own, depth + 1, lists)
+            lists[key] = b"".join(own)
+        parts.append(lists[key])
     elif isinstance(value, float):
         parts.append(_float(value))
     elif isinstance(value, bytes):

@@ -100,25 +100,29 @@ def accepted(document: Any) -> bool:
     LLVM also takes a string where it wants a number or a boolean, and converts it; such a document
     does not come out as it went in, so here it is refused. Unknown keys are free.
     """
-    return _fits(document, _DOCUMENT)
+    return _fits(document, _DOCUMENT, {})
 
 
-def _fits(value: Any, rule: Rule) -> bool:
+def _fits(value: Any, rule: Rule, lists: dict[tuple[int, int], bool]) -> bool:
+    """Whether *value* is as *rule* says; *lists* are the answers at hand, by identity of both."""
     if isinstance(rule, type):
         return type(value) is rule
     if isinstance(rule, frozenset):
         return isinstance(value, str) and value in rule
     if isinstance(rule, _Array):
-        return (
-            isinstance(value, list)
-            and rule.size in (None, len(value))
-            and all(_fits(item, rule.item) for item in value)
-        )
+        key = id(value), id(rule)
+        if key not in lists:
+            lists[key] = (
+                isinstance(value, list)
+                and rule.size in (None, len(value))
+                and all(_fits(item, rule.item, lists) for item in value)
+            )
+        return lists[key]
     return (
         isinstance(value, dict)
         and all(key in value for key in rule.required)
         and all(
-            _fits(value[key], wanted)
+            _fits(value[key], wanted, lists)
             for rules in (rule.required, rule.optional)
             for key, wanted in rules.items()
             if key in value

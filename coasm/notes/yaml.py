@@ -38,9 +38,11 @@ class _Unspeakable(Exception):
     """A value that no YAML gives LLVM."""
 
 
-def to_yaml(note: bytes) -> str | None:
+def to_yaml(note: bytes, document: Any = None) -> str | None:
     """The YAML from which LLVM's assembler makes exactly *note*, each line ended; None if there
     is none.
+
+    *document* is what the note decodes to, where that is known already.
 
     None means: a key order or an encoding that LLVM does not write, a document that its metadata
     verifier refuses, or a value that its YAML cannot express (binary data, extensions, text that
@@ -49,48 +51,60 @@ def to_yaml(note: bytes) -> str | None:
     Raises:
         FormatError: *note* is not a msgpack document (see :func:`~coasm.notes.decode`).
     """
-    document = decode(note)
+    if document is None:
+        document = decode(note)
     if encode(document) != note or not accepted(document):
         return None
     lines = ["---"]
     try:
-        _map_lines(document, "", "", lines)
+        _map_lines(document, "", "", lines, {})
     except _Unspeakable:
         return None
     lines.append("...\n")
     return "\n".join(lines)
 
 
-def _map_lines(value: dict[Any, Any], first: str, indent: str, lines: list[str]) -> None:
+#: The lines of the lists at hand, by identity, first line's beginning and indentation.
+_Lists = dict[tuple[int, str, str], list[str]]
+
+
+def _map_lines(
+    value: dict[Any, Any], first: str, indent: str, lines: list[str], lists: _Lists
+) -> None:
     """Add the entries of a non-empty map; the first line begins with *first*, others *indent*."""
     for key, item in value.items():
         # LLVM's own layout: values start 17 columns behind their key.
-        _add(item, f"{first}{_key(key)}:", 17 + len(first), indent, lines)
+        _add(item, f"{first}{_key(key)}:", 17 + len(first), indent, lines, lists)
         first = indent
 
 
-def _add(value: Any, start: str, column: int, indent: str, lines: list[str]) -> None:
+def _add(value: Any, start: str, column: int, indent: str, lines: list[str], lists: _Lists) -> None:
     """Add one value behind *start*, or below it, indented more than *indent*."""
     if isinstance(value, dict) and value:
         lines.append(start)
-        _map_lines(value, indent + "  ", indent + "  ", lines)
+        _map_lines(value, indent + "  ", indent + "  ", lines, lists)
     elif isinstance(value, list) and value:
         lines.append(start)
-        _list_lines(value, indent + "  ", indent + "  ", lines)
+        _list_lines(value, indent + "  ", indent + "  ", lines, lists)
     else:
         lines.append(f"{start.ljust(column - 1)} {_scalar(value)}")
 
 
-def _list_lines(value: list[Any], first: str, indent: str, lines: list[str]) -> None:
+def _list_lines(value: list[Any], first: str, indent: str, lines: list[str], lists: _Lists) -> None:
     """Add the items of a non-empty array; the first line begins with *first*, others *indent*."""
-    for item in value:
-        if isinstance(item, dict) and item:
-            _map_lines(item, first + "- ", indent + "  ", lines)
-        elif isinstance(item, list) and item:
-            _list_lines(item, first + "- ", indent + "  ", lines)
-        else:
-            lines.append(f"{first}- {_scalar(item)}")
-        first = indent
+    key = id(value), first, indent
+    if key not in lists:
+        own: list[str] = []
+        for item in value:
+            if isinstance(item, dict) and item:
+                _map_lines(item, first + "- ", indent + "  ", own, lists)
+            elif isinstance(item, list) and item:
+                _list_lines(item, first + "- ", indent + "  ", own, lists)
+            else:
+                own.append(f"{first}- {_scalar(item)}")
+            first = indent
+        lists[key] = own
+    lines += lists[key]
 
 
 def _scalar(value: Any) -> str:

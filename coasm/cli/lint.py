@@ -1,0 +1,200 @@
+"""``coasm lint``: what an edit can break and no assembler checks."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from coasm.cli.options import JsonOption, LlvmOption
+from coasm.cli.terminal import printable
+from coasm.errors import CoasmError
+
+if TYPE_CHECKING:
+    from coasm.linter.lint import Linted
+    from coasm.linter.report import Span
+
+__all__ = ["lint", "show"]
+
+#: One, and several advisories that are not shown.
+_LEFT_OUT = ("advisory not shown (see --advice)", "advisories not shown (see --advice)")
+
+_STYLES = {"error": "bold red", "advice": "bold yellow", "note": "bold cyan", "place": "bold"}
+
+
+def lint(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE...",
+            help="Listings, code objects or folders of them, LIBRARY:TARGET, - for standard input.",
+        ),
+    ] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option("--kernel", metavar="NAME", help="Judge only what this kernel reaches."),
+    ] = None,
+    advice: Annotated[
+        bool,
+        typer.Option(
+            "--advice", help="Show advice too: sources disagree, or a wait is too strict."
+        ),
+    ] = False,
+    json_: JsonOption = False,
+    sarif: Annotated[bool, typer.Option("--sarif", help="Print a SARIF 2.1.0 log.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the rules.")] = False,
+    explain: Annotated[
+        str | None,
+        typer.Option("--explain", metavar="RULE", help="Say what a rule is, and its numbers."),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Processes (default: one a core).")
+    ] = None,
+    llvm: LlvmOption = None,
+) -> int:
+    """Find what an edit can break and no assembler checks: wait states, waits, registers and memory
+    that the kernel does not have, operands that the hardware does not handle.
+
+    A listing is assembled as coasm asm does it, and findings have its lines; of a code object they
+    have the address. "// coasm: allow RULE" on a line silences a rule there. On other targets than
+    gfx942 and gfx950 resources and operands alone are checked, and the exit status is 2.
+
+    \b
+    Examples:
+      coasm lint kernel.s
+      coasm lint --advice kernel.co
+      coasm lint hsa/ --sarif > lint.sarif
+      coasm lint --explain mfma-source
+
+    Exit status: 0 clean, 1 findings, 2 something could not be judged.
+    """
+    if list_ or explain is not None:
+        from coasm.linter.report import explained, listed
+        from coasm.linter.rules import find_rule
+
+        for line in listed() if explain is None else explained(find_rule(explain)):
+            print(line)
+        return 0
+    if not files:
+        raise CoasmError("lint needs a FILE, --list or --explain RULE (coasm lint --help)")
+    if json_ and sarif:
+        raise CoasmError("--json and --sarif are two formats; give one of them")
+    results = _results(files, llvm, kernel, advice, jobs, json_, sarif)
+    if sarif:
+        from json import dumps
+
+        from coasm.linter.report import sarif as log
+
+        print(dumps(log(results), indent=2))
+    elif not json_ and not (len(results) == 1 and results[0].refused):
+        sys.stdout.flush()
+        print(_summary(results), file=sys.stderr)
+    if any(result.unjudged is not None for result in results):
+        return 2
+    return 1 if any(result.findings for result in results) else 0
+
+
+def _results(
+    files: Sequence[str],
+    llvm: str | None,
+    kernel: str | None,
+    advice: bool,
+    jobs: int | None,
+    json_: bool,
+    sarif: bool,
+) -> list[Linted]:
+    """Lint *files*, and print what is found in each as soon as it is known."""
+    from coasm.linter.lint import lint_files
+
+    specs = _collected(files)
+    bar = None
+    if len(specs) > 1 and sys.stderr.isatty():
+        from coasm.cli.roundtrip import _Progress
+
+        bar = _Progress(len(specs), enabled=True)
+    results = []
+    try:
+        for result in lint_files(specs, llvm, kernel=kernel, advice=advice, jobs=jobs):
+            results.append(result)
+            if json_:
+                from json import dumps
+
+                from coasm.linter.report import to_json
+
+                print(dumps(to_json(result)), flush=True)
+            elif not sarif:
+                from coasm.linter.report import lines
+
+                show(lines(result))
+            if result.unjudged is not None:
+                text = result.unjudged if result.refused else f"{result.path}: {result.unjudged}"
+                sys.stdout.flush()
+                print(f"coasm: error: {printable(text, multiline=True)}", file=sys.stderr)
+            if bar is not None:
+                bar.step(result.path)
+    finally:
+        if bar is not None:
+            bar.close()
+    return results
+
+
+def _collected(files: Sequence[str]) -> list[str]:
+    """*files*, folders replaced by the code objects in them."""
+    import os
+
+    if not any(map(os.path.isdir, files)):
+        return list(dict.fromkeys(files))
+    from coasm.trips import collect
+
+    return collect(files)
+
+
+def show(lines: Iterable[Sequence[Span]], *, stderr: bool = False) -> None:
+    """Print lines, in colors where there is a terminal."""
+    stream = sys.stderr if stderr else sys.stdout
+    if not stream.isatty():
+        for line in lines:
+            print("".join(printable(text) for text, _ in line), file=stream)
+        return
+    console = None
+    for line in lines:
+        from rich.console import Console
+        from rich.text import Text
+
+        console = console or Console(
+            stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True
+        )
+        console.print(
+            Text.assemble(*((printable(text), _STYLES.get(style, "")) for text, style in line))
+        )
+
+
+def _summary(results: Sequence[Linted]) -> str:
+    """One line about all results."""
+    status = Counter(result.status for result in results)
+    level = Counter(finding.level for result in results for finding in result.findings)
+    if len(results) == 1:
+        (one,) = results
+        head = f"{one.path}: {one.target}, {one.instructions:,} instructions"
+        said = [] if one.findings else ["clean" if status["clean"] else "nothing found"]
+    else:
+        head = f"{len(results):,} files"
+        said = [
+            _count(status["clean"], "clean", "clean"),
+            _count(status["findings"], "with findings", "with findings"),
+            _count(status["unjudged"], "not judged", "not judged"),
+        ]
+    said += [
+        _count(level["error"], "error", "errors"),
+        _count(level["advice"], "advisory", "advisories"),
+        _count(sum(result.allowed for result in results), "finding allowed", "findings allowed"),
+        _count(sum(result.left_out for result in results), *_LEFT_OUT),
+    ]
+    return printable(f"{head}: {', '.join(filter(None, said))}")
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}" if number else ""

@@ -1,0 +1,234 @@
+"""Every check on one source, and on many files through a pool of processes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from coasm.errors import AssemblyError, CoasmError
+from coasm.linter.findings import ERROR, Finding, Place
+from coasm.linter.program import Program
+from coasm.linter.rules import RULES, close_rule
+from coasm.linter.sources import Source, listing_source, object_source, open_source
+
+if TYPE_CHECKING:
+    from coasm.codeobject import CodeObject
+
+__all__ = ["TARGETS", "Linted", "Note", "judge", "lint", "lint_file", "lint_files"]
+
+#: The targets that have wait-state and wait rules. The others have their resources and operands
+#: checked.
+TARGETS = ("gfx942", "gfx950")
+
+#: Places of one kind that are noted one by one.
+_NOTED = 3
+#: Files that a process must have to be worth its start.
+_WORTH = 3
+
+# "coasm: allow RULE, RULE" behind the sign of a comment; what comes behind the names is a remark.
+_ALLOW = re.compile(r"(?://|;|/\*).*?\bcoasm:\s*allow\b[ \t]*([\w-]+(?:[ \t]*,[ \t]*[\w-]+)*)?")
+
+
+class Note(NamedTuple):
+    """What a reader of the findings should know: about a place, a line of the listing, or all."""
+
+    text: str
+    place: Place | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class Linted:
+    """What lint says of one source.
+
+    ``target`` is its target ID, ``instructions`` how many there are; both are None where it could
+    not be read. ``left_out`` counts the advice that is not among the findings, ``allowed`` what the
+    listing's comments silence. ``unjudged`` says what could not be judged; ``refused``: nothing
+    could.
+    """
+
+    path: str
+    target: str | None = None
+    instructions: int | None = None
+    kernels: int = 0
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[Note, ...] = ()
+    left_out: int = 0
+    allowed: int = 0
+    unjudged: str | None = None
+    refused: bool = False
+
+    @property
+    def status(self) -> str:
+        """``clean``, ``findings``, or ``unjudged`` where something could not be judged."""
+        if self.unjudged is not None:
+            return "unjudged"
+        return "findings" if self.findings else "clean"
+
+
+def lint(
+    source: CodeObject | str | os.PathLike[str] | bytes,
+    *,
+    kernel: str | None = None,
+    advice: bool = False,
+    llvm: str | None = None,
+) -> list[Finding]:
+    """See :func:`coasm.lint`."""
+    from coasm.codeobject import CodeObject, load
+
+    if isinstance(source, CodeObject):
+        opened = object_source(source, llvm, kernel)
+    elif isinstance(source, bytes):
+        opened = object_source(load(source), llvm, kernel)
+    elif isinstance(source, str) and "\n" in source:
+        opened = listing_source(source, "<listing>", llvm, kernel)
+    else:
+        opened = open_source(os.fspath(source), llvm, kernel)
+    return list(judge(opened, advice=advice).findings)
+
+
+def judge(source: Source, *, advice: bool = False) -> Linted:
+    """The findings of every check on *source*, by address; with *advice* those of that level too.
+
+    Raises:
+        UnsupportedError: an instruction whose operands are not known.
+    """
+    program = source.program
+    found = sorted(_findings(program), key=lambda f: (f.place.address, f.rule))
+    allowed, notes = _allowed(source)
+    kept = _once(f for f in found if f.rule not in allowed.get(f.place.line, ()))
+    shown = [f for f in kept if advice or f.level == ERROR]
+    judged = program.processor in TARGETS
+    return Linted(
+        source.name,
+        str(program.co.target),
+        len(program.instructions),
+        len(program.kernels),
+        tuple(shown),
+        (*notes, *_remarks(source), *_unfollowed(source, shown)),
+        len(kept) - len(shown),
+        sum(f.rule in allowed.get(f.place.line, ()) for f in found),
+        None
+        if judged
+        else f"no rules for wait states and waits of {program.processor} (there are for "
+        f"{' and '.join(TARGETS)}); resources and operands were checked",
+    )
+
+
+def _findings(program: Program) -> Iterator[Finding]:
+    from coasm.linter.operands import check_operands
+    from coasm.linter.resources import check_resources
+
+    yield from check_resources(program)
+    yield from check_operands(program)
+    if program.processor in TARGETS:
+        from coasm.linter.states import check_states
+        from coasm.linter.waits import check_waits
+
+        yield from check_states(program)
+        yield from check_waits(program)
+
+
+def _once(findings: Iterable[Finding]) -> list[Finding]:
+    """*findings*, of those that a macro or a repetition makes alike on one line the first."""
+    found: dict[object, Finding] = {}
+    for f in findings:
+        key: object = f
+        if f.place.line is not None:
+            producer = f.producer and (f.producer.line, f.producer.text)
+            key = f.place.line, f.place.text, f.rule, f.kernel, f.what, producer, f.has, f.needs
+        found.setdefault(key, f)
+    return list(found.values())
+
+
+def _allowed(source: Source) -> tuple[dict[int | None, set[str]], list[Note]]:
+    """Line → the rules that its comment silences, and what is wrong with those comments."""
+    allowed: dict[int | None, set[str]] = {}
+    notes = []
+    for number, line in enumerate(source.text, 1):
+        match = _ALLOW.search(line) if "allow" in line else None
+        if match is None:
+            continue
+        names = [name.strip() for name in (match[1] or "").split(",")]
+        allowed[number] = {name for name in names if name in RULES}
+        for name in names:
+            if not name:
+                notes.append(Note("coasm: allow names no rule", line=number))
+            elif name not in RULES:
+                hint = close_rule(name) or "coasm lint --list shows them"
+                notes.append(Note(f"no rule {name!r} to allow; {hint}", line=number))
+    return allowed, notes
+
+
+def _remarks(source: Source) -> Iterator[Note]:
+    if source.remark is not None:
+        yield Note(
+            f"{source.remark}: findings have the addresses of the code object that coasm asm "
+            "makes, and no comment silences them"
+        )
+
+
+def _unfollowed(source: Source, findings: Iterable[Finding]) -> Iterator[Note]:
+    """Where flow could not be followed, but for what is a finding anyway."""
+    program = source.program
+    known = {finding.place.address for finding in findings if finding.rule == "branch-range"}
+    starts = [program.blocks[number] for number in program.reached]
+    judged = {block.last - 1 for block in starts}
+    left = [
+        one
+        for one in program.unfollowed
+        if one.at in judged and program.instructions[one.at].address not in known
+    ]
+    for one in left[:_NOTED]:
+        place = program.place(one.at)
+        yield Note(f"{place.text.split(None, 1)[0]} {one.why}: not followed", place)
+    if len(left) > _NOTED:
+        yield Note(f"{len(left) - _NOTED:,} more jumps and calls were not followed")
+
+
+def lint_file(
+    spec: str, llvm: str | None = None, *, kernel: str | None = None, advice: bool = False
+) -> Linted:
+    """:func:`judge` of the file that *spec* names; what cannot be judged is in the result."""
+    try:
+        return judge(open_source(spec, llvm, kernel), advice=advice)
+    except CoasmError as error:
+        said = str(error)
+        if not isinstance(error, AssemblyError) and not said.startswith((spec, "<stdin>")):
+            said = f"{spec}: {said}"
+        return Linted(spec, unjudged=said, refused=True)
+
+
+def lint_files(
+    specs: Sequence[str],
+    llvm: str | None = None,
+    *,
+    kernel: str | None = None,
+    advice: bool = False,
+    jobs: int | None = None,
+) -> Iterator[Linted]:
+    """:func:`lint_file` of each of *specs*, in their order; *jobs* processes (default: a core)."""
+    work = partial(lint_file, llvm=llvm, kernel=kernel, advice=advice)
+    jobs = min(jobs or _cores(), len(specs) // _WORTH)
+    if jobs < 2:
+        yield from map(work, specs)
+        return
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        try:
+            yield from pool.map(work, specs)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1

@@ -1,0 +1,347 @@
+"""What lint found as text, JSON and SARIF; and what a rule says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from coasm.linter.findings import ERROR, Finding, Place
+from coasm.linter.hazards import HAZARDS, Hazard, States
+from coasm.linter.lint import TARGETS, Linted, Note
+from coasm.linter.rules import GROUPS, RULES, Rule
+
+__all__ = ["explained", "finding_json", "finding_line", "lines", "listed", "sarif", "to_json"]
+
+#: A text and what it is: ``error``, ``advice``, ``note``, ``place``, ``""``.
+Span = tuple[str, str]
+
+
+def lines(linted: Linted) -> Iterator[Sequence[Span]]:
+    """A line for each finding and note of one source, in the style of a compiler.
+
+    Where it has several kernels a line names the one that the findings below are in.
+    """
+    kernel = ""
+    for finding in linted.findings:
+        if finding.kernel != kernel and linted.kernels > 1:
+            kernel = finding.kernel
+            yield [(f"{linted.path}: in {kernel}:", "place")]
+        yield finding_line(linted.path, finding)
+    for note in linted.notes:
+        where = linted.path if note.line is None else f"{linted.path}:{note.line}"
+        if note.place is not None:
+            where = f"{linted.path}:{_number(note.place)}"
+        yield [(f"{where}: ", "place"), ("note: ", "note"), (note.text, "")]
+
+
+def finding_line(path: str, finding: Finding, level: str | None = None) -> Sequence[Span]:
+    """One finding as a line; *level* is what it is called, where that is not its own level."""
+    return [
+        (f"{path}:{_number(finding.place)}: ", "place"),
+        (f"{level or finding.level}[{finding.rule}]: ", finding.level),
+        (_message(finding), ""),
+    ]
+
+
+def _number(place: Place) -> str:
+    return f"{place.address:#x}" if place.line is None else str(place.line)
+
+
+def _message(finding: Finding) -> str:
+    """What, where the producer is, the numbers, what to do."""
+    what = finding.what
+    if finding.place.line is None and finding.place.text:
+        what = f"{finding.place.text}: {what}"
+    parts = [what]
+    producer = finding.producer
+    if producer is not None:
+        where = f"{producer.address:#x}" if producer.line is None else f"line {producer.line}"
+        text = producer.text if producer.line is None else producer.text.split(None, 1)[0]
+        parts.append(f"producer {text} at {where}")
+    if finding.has is not None and finding.needs is not None:
+        unit = ""
+        if RULES[finding.rule].group == "wait states":
+            unit = " wait state" if finding.has == 1 else " wait states"
+        numbers = f"has {finding.has}{unit}, needs {finding.needs}"
+        if producer is not None:
+            parts[-1] += f", {numbers}"
+        else:
+            parts.append(numbers)
+    if finding.advice:
+        parts.append(finding.advice)
+    return "; ".join(parts)
+
+
+def to_json(linted: Linted) -> dict[str, Any]:
+    """One source as a JSON object; its keys are documented in ``docs/lint.md``."""
+    return {
+        "path": linted.path,
+        "status": linted.status,
+        "target": linted.target,
+        "instructions": linted.instructions,
+        "findings": [finding_json(finding) for finding in linted.findings],
+        "notes": [_note_json(note) for note in linted.notes],
+        "advice_left_out": linted.left_out,
+        "allowed": linted.allowed,
+        "unjudged": linted.unjudged,
+    }
+
+
+def finding_json(finding: Finding) -> dict[str, Any]:
+    """A finding with all of its fields."""
+    return {
+        **finding._asdict(),
+        "place": finding.place._asdict(),
+        "producer": finding.producer._asdict() if finding.producer else None,
+        "fix": finding.fix._asdict() if finding.fix else None,
+    }
+
+
+def _note_json(note: Note) -> dict[str, Any]:
+    place = note.place
+    return {
+        "text": note.text,
+        "line": place.line if place else note.line,
+        "address": place.address if place else None,
+    }
+
+
+_SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
+_LEVELS = {"error": "error", "advice": "note"}
+
+
+def sarif(results: Iterable[Linted]) -> dict[str, Any]:
+    """All sources as one SARIF 2.1.0 log. An advice is a ``note`` there."""
+    results = list(results)
+    index = {name: number for number, name in enumerate(RULES)}
+    unjudged = [r for r in results if r.unjudged is not None]
+    return {
+        "$schema": _SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {"name": "coasm lint", "rules": [*map(_sarif_rule, RULES.values())]}
+                },
+                "invocations": [
+                    {
+                        "executionSuccessful": not unjudged,
+                        "toolExecutionNotifications": [
+                            *(
+                                _notification(r.path, r.unjudged, "error")
+                                for r in unjudged
+                                if r.unjudged is not None
+                            ),
+                            *(
+                                _notification(r.path, note.text, "note", note)
+                                for r in results
+                                for note in r.notes
+                            ),
+                        ],
+                    }
+                ],
+                "results": [
+                    _sarif_result(r.path, finding, index) for r in results for finding in r.findings
+                ],
+            }
+        ],
+    }
+
+
+def _sarif_rule(rule: Rule) -> dict[str, Any]:
+    return {
+        "id": rule.name,
+        "shortDescription": {"text": rule.title},
+        "fullDescription": {"text": rule.why},
+        "help": {"text": "\n".join(explained(rule))},
+        "defaultConfiguration": {"level": _LEVELS[rule.level]},
+        "properties": {"tags": [rule.group]},
+    }
+
+
+def _sarif_result(path: str, finding: Finding, index: Mapping[str, int]) -> dict[str, Any]:
+    result = {
+        "ruleId": finding.rule,
+        "ruleIndex": index[finding.rule],
+        "level": _LEVELS[finding.level],
+        "message": {"text": _message(finding)},
+        "locations": [
+            {
+                "physicalLocation": _physical(path, finding.place),
+                "logicalLocations": [{"name": finding.kernel, "kind": "function"}],
+            }
+        ],
+    }
+    if finding.producer is not None:
+        result["relatedLocations"] = [
+            {
+                "physicalLocation": _physical(path, finding.producer),
+                "message": {"text": f"producer {finding.producer.text}"},
+            }
+        ]
+    return result
+
+
+def _physical(path: str, place: Place | None, line: int | None = None) -> dict[str, Any]:
+    location: dict[str, Any] = {"artifactLocation": {"uri": _uri(path)}}
+    line = place.line if place else line
+    if line is not None:
+        location["region"] = {"startLine": line}
+    elif place is not None:
+        location["address"] = {"absoluteAddress": place.address}
+    return location
+
+
+def _notification(path: str, text: str, level: str, note: Note | None = None) -> dict[str, Any]:
+    place = _physical(path, note.place if note else None, note.line if note else None)
+    return {"level": level, "message": {"text": text}, "locations": [{"physicalLocation": place}]}
+
+
+def _uri(path: str) -> str:
+    """A relative reference for what lies beneath the current directory, else a ``file`` URI."""
+    from urllib.parse import quote
+
+    from coasm.bundle.select import split
+
+    path = split(path)[0]
+    relative = os.path.relpath(path)
+    if relative.startswith(".."):
+        return "file://" + quote(os.fsencode(os.path.abspath(path)))
+    return quote(os.fsencode(relative.replace(os.sep, "/")))
+
+
+#: The words for producers, consumers and what of their registers counts, in a rule's table.
+_WORDS = {
+    "valu": "VALU",
+    "salu": "SALU",
+    "mfma": "MFMA",
+    "xdl": "XDL MFMA",
+    "sgemm": "f32 MFMA",
+    "dgemm": "f64 MFMA",
+    "dgemm_4x4": "f64 MFMA 4x4x4",
+    "dgemm_16x16": "f64 MFMA 16x16x4",
+    "dot": "v_dot",
+    "trans": "transcendental",
+    "vmem": "VMEM, FLAT",
+    "ds": "LDS",
+    "load": "load",
+    "dpp": "DPP",
+    "readlane": "v_readlane, v_readfirstlane",
+    "lane_select": "v_readlane, v_writelane",
+    "rwlane": "v_readlane, v_readfirstlane, v_writelane",
+    "div_fmas": "v_div_fmas",
+    "permlane_swap": "v_permlane*_swap",
+    "f64_fma": "v_fma_f64, v_fmac_f64",
+    "sub_dword": "write of a part",
+    "mix_half": "v_fma_mixlo, v_fma_mixhi",
+    "shifted": "shifted source",
+    "wide_store": "wide store",
+    "wide_store_soffset": "wide store, offset in an SGPR",
+    "m0_reader": "add-TID, message, s_movrel",
+    "lds_dma": "load to LDS",
+    "setreg": "s_setreg",
+    "getreg": "s_getreg",
+    "setvskip": "s_setvskip",
+    "rfe": "s_rfe",
+    "ab": "A, B",
+    "c": "C",
+    "reads": "reads",
+    "writes": "writes",
+    "touches": "reads or writes",
+    "constant": "as data",
+    "mask": "as carry or mask",
+    "lane": "as lane number",
+    "exec_data": "as data",
+    "zero_flag": "vccz, execz",
+}
+_OUT = {"vgprs": "", "sgprs": " SGPR", "vcc": " VCC", "exec": " EXEC", "m0": " M0", "c": " C"}
+
+
+def explained(rule: Rule) -> Iterator[str]:
+    """What a rule says, line by line: why, its numbers by target and passes, its source."""
+    yield f"{rule.name} ({rule.group}, {rule.level})"
+    yield f"  {rule.title}"
+    yield ""
+    yield from _wrapped(rule.why)
+    rows = [hazard for hazard in HAZARDS if hazard.rule == rule.name]
+    if rows:
+        yield ""
+        yield from _table(rows)
+    for witness in dict.fromkeys(row.witness for row in rows if row.witness):
+        yield ""
+        yield from _wrapped(f"Why advice and no error: {witness}.")
+    yield ""
+    yield from _wrapped(f"Source: {rule.source}.")
+
+
+def _wrapped(text: str) -> list[str]:
+    from textwrap import wrap
+
+    return wrap(text, 88, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+
+
+def _table(hazards: Sequence[Hazard]) -> Iterator[str]:
+    """The wait states that each row needs, below their heads; columns that say nothing left out."""
+    rows: list[tuple[str, ...]] = [("producer", "consumer", "", "passes", *TARGETS, "error")]
+    for hazard in hazards:
+        producer = _words(hazard.producer) + _OUT.get(hazard.out, "")
+        consumer = f"{_words(hazard.consumer)}: {_words(hazard.into)}"
+        if hazard.unless:
+            producer += f", no {_words(hazard.unless)}"
+        if hazard.but:
+            consumer += f", no {_words(hazard.but)}"
+        passes, numbers = "", []
+        for target in TARGETS:
+            states = _of(hazard.states, target)
+            if isinstance(states, Mapping):
+                passes = "/".join(map(str, states))
+            numbers.append(_slashed(states))
+        sure = "" if hazard.sure is None else f"below {_slashed(_of(hazard.sure, TARGETS[-1]))}"
+        rows.append(
+            (
+                producer,
+                consumer,
+                hazard.same,
+                passes,
+                *numbers,
+                "never" if hazard.sure == 0 else sure,
+            )
+        )
+    rows = list(dict.fromkeys(rows))
+    used = [at for at in range(len(rows[0])) if any(row[at] for row in rows[1:])]
+    widths = {at: max(len(row[at]) for row in rows) for at in used}
+    for row in rows:
+        yield f"  {'  '.join(row[at].ljust(widths[at]) for at in used)}".rstrip()
+
+
+def _words(names: str) -> str:
+    return ", ".join(_WORDS.get(name, name) for name in names.split())
+
+
+def _of(states: States, target: str) -> int | Mapping[int, int] | None:
+    """The states of one target, a number or by passes; None where the row is not for it."""
+    if isinstance(states, Mapping) and isinstance(next(iter(states)), str):
+        return states.get(target)  # type: ignore[call-overload]
+    return states  # type: ignore[return-value]
+
+
+def _slashed(states: int | Mapping[int, int] | None) -> str:
+    if isinstance(states, Mapping):
+        return "/".join(map(str, states.values()))
+    return "-" if states is None else str(states)
+
+
+def listed() -> Iterator[str]:
+    """Every rule, a line each, by group; advice is marked."""
+    width = max(map(len, RULES))
+    for number, (group, about) in enumerate(GROUPS.items()):
+        if number:
+            yield ""
+        yield f"{group}: {about}"
+        for rule in RULES.values():
+            if rule.group == group:
+                mark = "" if rule.level == ERROR else f" ({rule.level})"
+                yield f"  {rule.name:<{width}}  {rule.title}{mark}"

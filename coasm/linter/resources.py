@@ -1,0 +1,635 @@
+"""Resources: what a kernel's code uses against what its descriptor and its metadata declare.
+
+Every target. A kernel's code is what flow reaches from its entry; what it calls is not followed,
+and what a call leaves in registers is not known. Sources: LLVM, *User Guide for AMDGPU Backend*,
+"Kernel Descriptor", "Initial Kernel Execution State" and "Code Object Metadata".
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import prod
+from typing import NamedTuple
+
+from coasm.asm.decode import Instruction, branch_target
+from coasm.codeobject import Kernel
+from coasm.codeobject.elf import STT_OBJECT
+from coasm.descriptor import Resources, decode, resources
+from coasm.inspect import occupancy
+from coasm.linter.findings import ADVICE, ERROR, Finding, Place
+from coasm.linter.program import Program
+from coasm.reads import kernarg_reads
+
+__all__ = ["check_declarations", "check_resources"]
+
+
+def check_resources(program: Program) -> list[Finding]:
+    """What is wrong with the resources of each kernel that *program* judges, by address.
+
+    Raises:
+        FormatError, UnsupportedError: a kernel descriptor that cannot be read.
+    """
+    return _check(program, (*_DECLARATIONS, *_FLOW))
+
+
+def check_declarations(program: Program) -> list[Finding]:
+    """Of :func:`check_resources` what needs no flow: registers, LDS and metadata as declared.
+
+    Raises:
+        FormatError, UnsupportedError: a kernel descriptor that cannot be read.
+    """
+    return _check(program, _DECLARATIONS)
+
+
+def _check(program: Program, checks: Iterable[_Check]) -> list[Finding]:
+    blocks = {program.instructions[b.first].address: n for n, b in enumerate(program.blocks)}
+    entries = frozenset(kernel.entry for kernel in program.kernels)
+    found: list[Finding] = []
+    for kernel in program.kernels:
+        entry = blocks.get(kernel.entry)
+        if entry is None:
+            found.append(_no_entry(program, kernel))
+        elif entry in program.reached:
+            declared = resources(kernel.descriptor, program.co.target)
+            code = _Code(program, kernel, entry, entries, declared)
+            for check in checks:
+                found += check(code)
+    return sorted(found, key=lambda finding: (finding.place.address, finding.rule))
+
+
+def _no_entry(program: Program, kernel: Kernel) -> Finding:
+    place = Place(kernel.entry, program.lines.get(kernel.entry), "")
+    what = f"the entry point {kernel.entry:#x} is no instruction's address"
+    advice = "correct the kernel's symbol or its descriptor's kernel_code_entry_byte_offset"
+    return Finding("branch-range", ERROR, kernel.name, place, what, advice)
+
+
+@dataclass(frozen=True)
+class _Code:
+    """A kernel and its code: ``entry`` is the number of its first block.
+
+    ``entries`` are the addresses of all kernels of the object.
+    """
+
+    program: Program
+    kernel: Kernel
+    entry: int
+    entries: frozenset[int]
+    declared: Resources
+
+    @cached_property
+    def blocks(self) -> tuple[int, ...]:
+        """The blocks that flow reaches from the entry, those behind calls too, in order."""
+        return tuple(sorted(self._reach(calls_return=True)))
+
+    @cached_property
+    def certain(self) -> frozenset[int]:
+        """The blocks that are reached without a call, which need not return."""
+        return frozenset(self._reach(calls_return=False))
+
+    @cached_property
+    def instructions(self) -> list[tuple[int, Instruction]]:
+        """The kernel's instructions with their numbers in the program."""
+        program = self.program
+        spans = (range(program.blocks[n].first, program.blocks[n].last) for n in self.blocks)
+        return [(index, program.instructions[index]) for span in spans for index in span]
+
+    @cached_property
+    def steps(self) -> list[_Step]:
+        """See :func:`_steps`."""
+        return _steps(self)
+
+    def following(self, number: int) -> Iterator[int]:
+        """The blocks that come after a block, but for another kernel that it runs into."""
+        other = self.runs_into(number)
+        for following in self.program.blocks[number].follows:
+            if following != other:
+                yield following
+
+    def runs_into(self, number: int) -> int | None:
+        """The block of the other kernel's entry that flow runs into at the end of a block."""
+        program = self.program
+        last = program.instructions[program.blocks[number].last - 1]
+        if number + 1 not in program.blocks[number].follows or number + 1 == self.entry:
+            return None
+        first = program.instructions[program.blocks[number + 1].first].address
+        return number + 1 if first in self.entries and branch_target(last) != first else None
+
+    def _reach(self, *, calls_return: bool) -> set[int]:
+        found: set[int] = set()
+        todo = [self.entry]
+        blocks = self.program.blocks
+        while todo:
+            number = todo.pop()
+            if number in found:
+                continue
+            found.add(number)
+            todo += self.following(number)
+            if calls_return and number + 1 < len(blocks) and blocks[number + 1].resumes:
+                todo.append(number + 1)
+        return found
+
+    def finding(self, rule: str, level: str, index: int, what: str, advice: str) -> Finding:
+        """A finding at the instruction *index*."""
+        place = self.program.place(index)
+        return Finding(rule, level, self.kernel.name, place, what, advice)
+
+    def at_entry(self, rule: str, level: str, what: str, advice: str) -> Finding:
+        """A finding about the descriptor or the metadata."""
+        first = self.program.blocks[self.entry].first
+        return self.finding(rule, level, first, what, advice)
+
+
+# Registers
+
+# v7, v[4:7], a0, s[2:3] as operands; names such as v_add or s_nop have no digit there.
+_REGISTER = re.compile(r"(?<![\w.])([vas])(?:(\d+)|\[(\d+)(?::(\d+))?\])(?![\w\]])")
+#: GFX10 and GFX11 give a wave64 these VGPRs more, counted in this granule (shared VGPRs).
+_SHARED_GRANULE = 8
+
+
+@lru_cache(maxsize=1 << 16)
+def _highest(operands: str) -> tuple[int, int, int]:
+    """One more than the highest VGPR, AGPR and SGPR that *operands* name."""
+    counts = {"v": 0, "a": 0, "s": 0}
+    for kind, single, low, high in _REGISTER.findall(operands):
+        counts[kind] = max(counts[kind], int(single or high or low) + 1)
+    return counts["v"], counts["a"], counts["s"]
+
+
+def _operands(item: Instruction) -> str:
+    """The operands with the registers that they reach, as far as that is known."""
+    if item.registers and not item.registers.endswith("(a guess)"):
+        return item.registers
+    return item.operands
+
+
+def _registers(code: _Code) -> Iterable[Finding]:
+    """Rules vgpr-range, agpr-range, sgpr-range: the highest register of each kind."""
+    most = [(0, 0)] * 3
+    dynamic = False
+    for index, item in code.instructions:
+        dynamic |= item.text.startswith("s_alloc_vgpr")
+        if branch_target(item) is None:
+            for kind, count in enumerate(_highest(_operands(item))):
+                if count > most[kind][0]:
+                    most[kind] = (count, index)
+    declared = code.declared
+    descriptor = decode(code.kernel.descriptor, code.program.co.target)
+    shared = descriptor.get("shared_vgpr_count") * _SHARED_GRANULE
+    vgprs, has = declared.vgprs + shared, declared.vgprs_allocated + shared
+    agprs, has_agprs = vgprs, has
+    what, kind_of = ".amdhsa_next_free_vgpr", "VGPRs"
+    if declared.accum_offset is not None:
+        agprs = max(vgprs - declared.accum_offset, 0)
+        has_agprs = max(has - declared.accum_offset, 0)
+        what += " or .amdhsa_accum_offset"
+        if most[1][0]:
+            # Without AGPRs VGPRs may go on behind it: so they do in aiter's gfx942
+            # fwd_hd128_bf16_rtne, which uses v235 with accum_offset 160 and 256 in all.
+            vgprs = has = min(vgprs, declared.accum_offset)
+            kind_of = "VGPRs below the AGPRs"
+    rows = [
+        ("vgpr-range", "v", kind_of, most[0], vgprs, has, what),
+        ("agpr-range", "a", "AGPRs", most[1], agprs, has_agprs, what),
+    ]
+    if declared.sgprs is not None:
+        limit = declared.sgprs
+        rows.append(("sgpr-range", "s", "SGPRs", most[2], limit, limit, ".amdhsa_next_free_sgpr"))
+    for rule, letter, name, (count, index), limit, allocated, directive in rows:
+        if count > limit and not (dynamic and letter == "v"):
+            # The hardware may set aside more than what is declared: then it works all the same.
+            yield code.finding(
+                rule,
+                ERROR if count > allocated else ADVICE,
+                index,
+                f"{letter}{count - 1} is used, but the descriptor declares {limit} {name}",
+                f"raise {directive} for {count} {name} or more",
+            )
+
+
+# LDS
+
+_DS = re.compile(r"ds_(?!gws|swizzle|b?permute|nop|ordered|bvh)\w*")
+_DS_WIDTH = re.compile(r"_[biuf](\d+)")
+_OFFSET = re.compile(r"\boffset([01]?):(\d+)")
+#: The arguments that say that a launch adds to the LDS.
+_DYNAMIC_LDS = ("dynamic_shared_pointer", "hidden_dynamic_lds_size")
+
+
+def _lds_end(text: str) -> int:
+    """The byte of LDS behind what a DS instruction reaches where its address is 0; 0 for others."""
+    match = _DS.match(text)
+    if match is None or text.endswith(" gds"):
+        return 0
+    width = _DS_WIDTH.search(match[0])
+    size = int(width[1]) // 8 if width else 4
+    scale = size * (64 if "st64" in match[0] or "stride64" in match[0] else 1)
+    offsets = [int(offset) * (scale if which else 1) for which, offset in _OFFSET.findall(text)]
+    return max(offsets, default=0) + size
+
+
+def _lds(code: _Code) -> Iterable[Finding]:
+    """Rule lds-range. Dynamic LDS is added at launch, behind what is declared: advice."""
+    declared, most = code.declared.lds, code.program.co.target.processor.family.lds_bytes
+    if declared > most:
+        yield code.at_entry(
+            "lds-range",
+            ERROR,
+            f"the descriptor declares {declared} bytes of LDS, a workgroup can have {most}",
+            "lower .amdhsa_group_segment_fixed_size",
+        )
+    arguments = code.kernel.metadata.get(".args")
+    listed = arguments if isinstance(arguments, list) else []
+    added = any(isinstance(a, dict) and a.get(".value_kind") in _DYNAMIC_LDS for a in listed)
+    if not declared or added:
+        return
+    end, index = max(
+        ((_lds_end(item.text), index) for index, item in code.instructions), default=(0, 0)
+    )
+    if end > declared:
+        yield code.finding(
+            "lds-range",
+            ADVICE,
+            index,
+            f"LDS byte {end - 1} is used, but the descriptor declares {declared} bytes",
+            f"raise .amdhsa_group_segment_fixed_size to {end}, unless the launch adds dynamic LDS",
+        )
+
+
+# Kernel arguments
+
+
+def _kernarg(code: _Code) -> Iterable[Finding]:
+    """Rule kernarg-range: a load that starts behind the segment, or (advice) ends behind it."""
+    size = code.declared.kernarg_size
+    if not size:  # not stated: what AMD's own assembler writes
+        said = code.kernel.metadata.get(".kernarg_segment_size")
+        if not isinstance(said, int):
+            return
+        size = said
+    program = code.program
+    reads = kernarg_reads(program.co, code.kernel, program.instructions)
+    for address, offset, length in reads.loads:
+        outside = not 0 <= offset < size
+        if outside or offset + length > size:
+            yield code.finding(
+                "kernarg-range",
+                ERROR if outside else ADVICE,
+                _index(program, address),
+                f"loads bytes {offset} to {offset + length - 1} of the kernel arguments, "
+                f"which are {size} bytes",
+                "correct the offset, or .amdhsa_kernarg_size and .kernarg_segment_size",
+            )
+
+
+# Registers at the start of a kernel, followed along the control flow
+
+#: A bit for each SGPR, then for v0 to v2, which may hold work-item IDs.
+_SGPRS, _VGPRS = 106, 3
+_ALL = (1 << _SGPRS + _VGPRS) - 1
+#: All operands are read; else the first one is a result, or may be.
+_NO_RESULT = re.compile(
+    r"s_(cmp|bitcmp|set_?pc|rfe|store|buffer_store|scratch_store|sleep_var|prefetch|setreg)"
+    r"|(buffer|tbuffer|global|flat|scratch|image|ds)_(store|write)"
+)
+#: Two results. Before GFX9 additions that carry have names without ``co``.
+_PAIR = re.compile(r"v_\w*_co_|v_div_scale|v_mad_\w64|v_swap|v_permlane\w*_swap|v_dual")
+_CARRY = re.compile(r"v_(add|sub|subrev|addc|subb|subbrev)_[iu]32")
+#: What gives the same whatever is in a register that it reads twice.
+_SAME = re.compile(r"[sv]_(xor|sub|subrev|andn2|and_not1|cmp)_")
+_RELATIVE = re.compile(r"movrel|gpr_idx")
+
+
+class _Touch(NamedTuple):
+    """Bits of what an instruction certainly reads and of what it may write."""
+
+    reads: int
+    writes: int
+
+
+def _bits(operand: str, *, reads: bool = False) -> int:
+    """The bits of an operand; of one that *reads* VGPRs only where it is a single one.
+
+    Compilers let half of a pair undefined (the addend of v_mad_u64_u32) where it does not matter.
+    """
+    bits = 0
+    for kind, single, low, high in _REGISTER.findall(operand):
+        first, last = int(single or low), int(single or high or low)
+        base, count = (0, _SGPRS) if kind == "s" else (_SGPRS, _VGPRS)
+        if kind == "a" or (kind == "v" and reads and not single):
+            continue
+        for number in range(first, min(last + 1, count)):
+            bits |= 1 << base + number
+    return bits
+
+
+@lru_cache(maxsize=1 << 16)
+def _touch(mnemonic: str, operands: str) -> _Touch:
+    if _RELATIVE.search(mnemonic):
+        return _Touch(0, _ALL)
+    each = operands.split(",")
+    if _NO_RESULT.match(mnemonic):
+        results = 0
+    else:
+        pair = _PAIR.match(mnemonic) or (_CARRY.match(mnemonic) and len(each) > 3)
+        results = 2 if pair else 1
+    reads = writes = 0
+    for operand in each[:results]:
+        writes |= _bits(operand)
+    for operand in each[results:]:
+        reads |= _bits(operand, reads=True)
+    if _SAME.match(mnemonic) and len(each) > 1 and each[-1].strip() == each[-2].strip():
+        reads = 0
+    return _Touch(reads, writes)
+
+
+class _Step(NamedTuple):
+    """An instruction, what it touches, and what may have been written before it."""
+
+    at: int
+    item: Instruction
+    touch: _Touch
+    written: int
+
+
+def _steps(code: _Code) -> list[_Step]:
+    """The instructions that are reached without a call and touch a register that has a bit."""
+    program = code.program
+    touches: dict[int, list[tuple[int, Instruction, _Touch]]] = {}
+    for number in sorted(code.certain):
+        block = program.blocks[number]
+        touches[number] = rows = []
+        for index in range(block.first, block.last):
+            item = program.instructions[index]
+            touch = _touch(item.mnemonic, _operands(item))
+            if touch.reads | touch.writes:
+                rows.append((index, item, touch))
+    before = {code.entry: 0}
+    todo = [code.entry]
+    while todo:
+        number = todo.pop()
+        written = before[number]
+        for _, _, touch in touches[number]:
+            written |= touch.writes
+        for following in code.following(number):
+            known = before.get(following)
+            if known is None or written & ~known:
+                before[following] = written | (known or 0)
+                todo.append(following)
+    found = []
+    for number in sorted(before):
+        written = before[number]
+        for index, item, touch in touches[number]:
+            found.append(_Step(index, item, touch, written))
+            written |= touch.writes
+    return found
+
+
+#: From GFX12 on the workgroup's IDs are in TTMP registers. Source: LLVM, FeatureArchitectedSGPRs.
+_NO_SYSTEM_SGPRS = (12,)
+#: Workgroup IDs, workgroup information and the wave's scratch offset.
+_MOST_SYSTEM_SGPRS = 5
+
+
+def _initial(code: _Code) -> Iterable[Finding]:
+    """Rule user-sgpr: registers that are read before anything on any way there wrote them.
+
+    An error where a descriptor could have set the SGPR up. Behind those it is advice, for such a
+    value need not matter: aiter's gfx950 fmoe_bf16_blockscaleFp8_g1u1_vs_gelu_1tg_pf2_16x128
+    compares s86 to s89, which nothing writes, for bits 4 to 7 of s20, of which it only ever asks
+    bits 0 to 3 (s_setvskip). So it is for v1 and v2: compilers read undefined VGPRs.
+    """
+    declared = code.declared
+    processor = code.program.co.target.processor
+    flat = processor.family.architected_flat_scratch
+    users = max(declared.user_sgpr_count, sum(user.count for user in declared.user_sgprs))
+    names = {user.name for user in declared.user_sgprs}
+    # LLVM adds the wave's offset to the private segment buffer before a call even where it does not
+    # ask for that offset, because nothing that is called has scratch.
+    offset = declared.scratch_enabled or names & {"private_segment_buffer", "flat_scratch_init"}
+    sgprs = users + bool(offset and not flat)
+    if processor.version < _NO_SYSTEM_SGPRS:
+        sgprs += len(declared.system_sgprs)
+    most = processor.family.max_user_sgprs + _MOST_SYSTEM_SGPRS
+    packed = processor.family.accum_offset or processor.version >= (11,)
+    vgprs = 1 if packed else declared.workitem_ids
+    known = (1 << sgprs) - 1 | ((1 << vgprs) - 1) << _SGPRS
+    for step in code.steps:
+        unknown = step.touch.reads & ~step.written & ~known
+        known |= unknown  # said once
+        while unknown:
+            number = (unknown & -unknown).bit_length() - 1
+            unknown &= unknown - 1
+            scalar = number < _SGPRS
+            name = f"s{number}" if scalar else f"v{number - _SGPRS}"
+            here = f"s0 to s{sgprs - 1}" if sgprs else "no SGPR"
+            yield code.finding(
+                "user-sgpr",
+                ERROR if number < most else ADVICE,
+                step.at,
+                f"{name} is read, but nothing has written it before, and the descriptor sets up "
+                + (here if scalar else f"v0 to v{vgprs - 1}" if vgprs > 1 else "v0 alone"),
+                "write it first, or enable what it stands for "
+                + ("(.amdhsa_user_sgpr_*, .amdhsa_system_sgpr_*)" if scalar else _WORKITEM_ID),
+            )
+
+
+_WORKITEM_ID = "(.amdhsa_system_vgpr_workitem_id)"
+
+
+# Scratch
+
+
+def _scratch(code: _Code) -> Iterable[Finding]:
+    """Rule scratch: an access to memory that the descriptor gives the kernel none of.
+
+    That is a scratch instruction, or a buffer instruction through the SGPRs in which the private
+    segment buffer was set up (its last two were not written since).
+    """
+    declared = code.declared
+    sized = declared.scratch or declared.dynamic_stack
+    if sized and declared.scratch_enabled:
+        return
+    buffers = [user.first for user in declared.user_sgprs if user.name == "private_segment_buffer"]
+    access = [
+        index
+        for index, item in code.instructions
+        if item.text.startswith(("scratch_", "s_scratch_"))
+    ]
+    for first in buffers:
+        operand, untouched = f"s[{first}:{first + 3}]", 0b11 << first + 2
+        access += [
+            step.at
+            for step in code.steps
+            if step.item.text.startswith("buffer_")
+            and operand in step.item.text
+            and not step.written & untouched
+        ]
+    if not access:
+        return
+    name = ".amdhsa_private_segment_fixed_size"
+    if sized:
+        what, name = "does not enable the private segment", ".amdhsa_enable_private_segment 1"
+        if not code.program.co.target.processor.family.architected_flat_scratch:
+            name = ".amdhsa_system_sgpr_private_segment_wavefront_offset 1"
+    else:
+        what = "declares no scratch memory"
+    yield code.finding(
+        "scratch",
+        ERROR,
+        min(access),
+        f"scratch memory is used, but the descriptor {what}",
+        f"set {name}",
+    )
+
+
+# A workgroup on a compute unit
+
+
+def _workgroup(code: _Code) -> Iterable[Finding]:
+    """Rule workgroup-registers: a workgroup that is larger than the registers allow.
+
+    An error where the size is required, advice where it is the greatest that is allowed.
+    """
+    metadata, target = code.kernel.metadata, code.program.co.target
+    size = metadata.get(".max_flat_workgroup_size")
+    required = metadata.get(".reqd_workgroup_size")
+    must = False
+    if isinstance(required, list) and all(isinstance(n, int) and n > 0 for n in required):
+        size, must = prod(required), True
+    if not isinstance(size, int) or size < 1:
+        return
+    wgp = bool(decode(code.kernel.descriptor, target).get("wgp_mode"))
+    fit = occupancy(target.processor, code.declared, size, wgp_mode=wgp)
+    for limit in fit.limits:
+        if not limit.workgroups and limit.cause in ("VGPRs", "SGPRs"):
+            waves = limit.waves_per_simd * fit.simds
+            yield code.at_entry(
+                "workgroup-registers",
+                ERROR if must else ADVICE,
+                f"a workgroup of {size} work-items has {fit.workgroup_waves} waves, but the "
+                f"{limit.cause} ({limit.detail}) are enough for {waves}",
+                f"use fewer {limit.cause}, or lower .max_flat_workgroup_size",
+            )
+
+
+# Descriptor against metadata
+
+
+def _metadata(code: _Code) -> Iterable[Finding]:
+    """Rule metadata: where the descriptor and the metadata do not say the same.
+
+    Counts of registers are advice, for no launch goes by them: the metadata of aiter's gfx942
+    pa_a16w8_b16 counts 96 SGPRs, its descriptor 80, of which the code uses 74.
+    """
+    declared, metadata = code.declared, code.kernel.metadata
+    equal = [
+        (".group_segment_fixed_size", declared.lds, "LDS bytes"),
+        (".private_segment_fixed_size", declared.scratch, "scratch bytes"),
+        (".wavefront_size", declared.wave_size, "lanes"),
+    ]
+    if declared.kernarg_size:  # else not stated: what AMD's own assembler writes
+        equal.append((".kernarg_segment_size", declared.kernarg_size, "kernarg bytes"))
+    at_most = ((".vgpr_count", declared.vgprs, "VGPRs"), (".sgpr_count", declared.sgprs, "SGPRs"))
+    wrong = [
+        (key, value, what, said, ERROR)
+        for key, value, what in equal
+        if isinstance(said := metadata.get(key), int) and said != value
+    ]
+    wrong += [
+        (key, value, what, said, ADVICE)
+        for key, value, what in at_most
+        if value is not None and isinstance(said := metadata.get(key), int) and said > value
+    ]
+    for key, value, what, said, level in wrong:
+        yield code.at_entry(
+            "metadata",
+            level,
+            f"the descriptor declares {value} {what}, the metadata's {key} is {said}",
+            f"give {key} the descriptor's value, or change the descriptor",
+        )
+
+
+# Where flow goes
+
+#: They do not go on, or not on their own: flow that ends in one is meant to end.
+_STOPS = ("s_trap", "s_sethalt", "s_endpgm")
+
+
+def _flow(code: _Code) -> Iterable[Finding]:
+    """Rules branch-range and fall-through."""
+    program = code.program
+    own = {program.blocks[number].last - 1: number for number in code.blocks}
+    for at, _ in program.unfollowed:
+        item = program.instructions[at]
+        target = branch_target(item)
+        if at in own and target is not None:
+            what, level = _what_is_at(program, target)
+            yield code.finding(
+                "branch-range",
+                level,
+                at,
+                f"the branch goes to {target:#x}, which is {what}",
+                "branch to a label that an instruction has",
+            )
+    ends = [(at, *_what_is_at(program, _end(program.instructions[at]))) for at in program.falls]
+    for at, number in own.items():
+        into = code.runs_into(number)
+        if into is not None:
+            name = program.entries.get(into, "")
+            ends.append((at, f"the kernel {name!r}", ADVICE))
+    for at, what, level in ends:
+        stops = program.instructions[at].text.startswith(_STOPS)
+        if at in own and own[at] in code.certain and not stops:
+            yield code.finding(
+                "fall-through",
+                level,
+                at,
+                f"flow goes on behind this instruction, but what comes next is {what}",
+                "end it with s_endpgm or a branch",
+            )
+    for index, item in code.instructions:
+        if item.text.startswith("s_code_end"):
+            yield code.finding(
+                "fall-through",
+                ERROR,
+                index,
+                "flow runs into the padding behind the code",
+                "end the code before it with s_endpgm or a branch",
+            )
+            break
+
+
+def _end(item: Instruction) -> int:
+    return item.address + item.size
+
+
+def _what_is_at(program: Program, address: int) -> tuple[str, str]:
+    """What is at an address where no instruction starts, and how sure it is that it is no code."""
+    at = _index(program, address)
+    if at >= 0:
+        item = program.instructions[at]
+        if item.address < address < item.address + item.size:
+            return f"the middle of {item.mnemonic} at {item.address:#x}", ERROR
+    co = program.co
+    section = co.section_at(address)
+    if section is None or not section.code:
+        return "outside the code", ERROR
+    if any(s.type == STT_OBJECT and s.value <= address < s.value + s.size for s in co.symbols):
+        return "data", ERROR
+    return "nothing that LLVM can decode", ADVICE
+
+
+def _index(program: Program, address: int) -> int:
+    """The last instruction that does not start behind *address*, -1 where there is none."""
+    return bisect_right(program.instructions, address, key=lambda item: item.address) - 1
+
+
+_Check = Callable[[_Code], Iterable[Finding]]
+_DECLARATIONS: tuple[_Check, ...] = (_registers, _lds, _metadata)
+_FLOW: tuple[_Check, ...] = (_kernarg, _initial, _scratch, _workgroup, _flow)

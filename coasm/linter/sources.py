@@ -1,0 +1,126 @@
+"""What lint reads: a code object, or a listing with its lines, as a program."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from coasm.asm.decode import TRUE16, decode, has_true16
+from coasm.codeobject import CodeObject, load
+from coasm.codeobject.elf import STT_FUNC
+from coasm.errors import FormatError, UnsupportedError
+from coasm.linter.program import Program, build_program, kernels_of
+
+__all__ = ["Source", "listing_source", "object_source", "open_source"]
+
+_SUFFIXES = (".s", ".S", ".asm")
+
+
+class Source(NamedTuple):
+    """A program by the *name* that a user gave it.
+
+    ``text`` are the lines of its listing, none of a code object; ``remark`` says why its lines are
+    not known where they are not.
+    """
+
+    name: str
+    program: Program
+    text: tuple[str, ...] = ()
+    remark: str | None = None
+
+
+def open_source(spec: str, llvm: str | None = None, kernel: str | None = None) -> Source:
+    """The program of a file: a code object, ``LIBRARY:TARGET``, a listing, ``-`` for one of stdin.
+
+    A file is a listing where its name ends in ``.s``, ``.S`` or ``.asm``, or it names a target as
+    listings do.
+
+    Raises:
+        CoasmError: as :func:`object_source` and :func:`listing_source`, or it cannot be read.
+    """
+    from coasm.bundle.select import carries
+    from coasm.codeobject.model import read_input
+
+    name = spec
+    if spec == "-":
+        import sys
+
+        name, data = "<stdin>", sys.stdin.buffer.read()
+    elif not os.path.isfile(spec) or carries(spec):
+        from coasm.bundle.opening import open_code_object
+
+        return object_source(open_code_object(spec), llvm, kernel)
+    else:
+        data = read_input(spec)
+    if data.startswith(b"\x7fELF") or not (
+        spec == "-" or spec.endswith(_SUFFIXES) or b".amdgcn_target" in data
+    ):
+        return object_source(load(data, name=name), llvm, kernel)
+    return listing_source(data.decode("utf-8", "surrogateescape"), name, llvm, kernel)
+
+
+def object_source(co: CodeObject, llvm: str | None = None, kernel: str | None = None) -> Source:
+    """The program of a code object.
+
+    Raises:
+        CoasmError: it cannot be disassembled, or has no such kernel.
+    """
+    from coasm.llvm import find_llvm
+
+    _check_kernel(co, kernel)
+    extra = (TRUE16,) if has_true16(co.target) else ()
+    code = decode(co, find_llvm(llvm, processor=co.target.name), extra=extra)
+    return Source(co.name, build_program(co, code, kernel=kernel))
+
+
+def listing_source(
+    text: str, name: str = "<listing>", llvm: str | None = None, kernel: str | None = None
+) -> Source:
+    """The program of a listing, as ``coasm asm`` builds it, with the line of each instruction.
+
+    Raises:
+        CoasmError: it cannot be assembled, or has no such kernel.
+    """
+    from coasm.asm.build import assemble_text, declared, link_object
+    from coasm.linter.lines import has_own_lines, line_table, lines_of_data
+    from coasm.llvm import find_llvm
+
+    try:
+        tools = find_llvm(llvm, processor=declared(text).target.name)
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{name}: {error}") from None
+    own = has_own_lines(text)
+    built = assemble_text(name, text, tools, line_table=not own)[1]
+    assert built.object is not None
+    co = load(link_object(built.object, tools), name=name)
+    _check_kernel(co, kernel)
+    extra = (TRUE16,) if has_true16(co.target) else ()
+    code = decode(co, tools, extra=extra)
+    lines: dict[int, int] = {}
+    remark = "it has line directives of its own"
+    if not own:
+        table = next((s for s in co.elf.sections if s.name == ".debug_line"), None)
+        try:
+            lines = line_table(table.data) if table is not None else {}
+            lines.update(lines_of_data(lines, code.values(), text.split("\n")))
+        except (FormatError, IndexError):
+            lines, remark = {}, "its line table cannot be read"
+            own = True
+    program = build_program(co, code, lines=lines, kernel=kernel)
+    return Source(name, program, tuple(text.split("\n")), remark if own else None)
+
+
+def _check_kernel(co: CodeObject, name: str | None) -> None:
+    """Refuse a kernel or function that *co* does not have."""
+    if name is None:
+        return
+    kernels = [kernel.name for kernel in kernels_of(co)]
+    functions = [s.name for s in co.symbols if s.type == STT_FUNC and co.section_of(s) is not None]
+    if name in kernels or name in functions:
+        return
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, dict.fromkeys(kernels + functions), n=1)
+    there = ", ".join(kernels[:8]) + (f" and {len(kernels) - 8} more" if kernels[8:] else "")
+    hint = f"did you mean {close[0]!r}?" if close else f"there are {there}" if kernels else ""
+    raise UnsupportedError(f"{co.name}: no kernel {name!r}{'; ' if hint else ''}{hint}")
