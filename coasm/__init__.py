@@ -96,13 +96,19 @@ def assemble(
     Raises:
         CoasmError: the assembler or the linker refused it; the text has their messages.
     """
+    from dataclasses import replace
+
     from coasm.asm.assemble import assemble as build
     from coasm.asm.build import declared
+    from coasm.codeobject import load
+    from coasm.linter.sources import declaration_warnings
     from coasm.llvm import find_llvm
 
     tools = find_llvm(llvm, processor=declared(text).target.name)
     original = None if like is None else _object(like)
-    return build(text, tools, name=name, like_object=original)
+    result = build(text, tools, name=name, like_object=original)
+    warnings = declaration_warnings(load(result.data, name=name), tools)
+    return replace(result, warnings=(*result.warnings, *warnings))
 
 
 def verify(

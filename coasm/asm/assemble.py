@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coasm.asm.build import assemble_text, link_object
-from coasm.asm.decode import TRUE16, decode, has_true16
 from coasm.asm.like import like
-from coasm.codeobject import CodeObject, load
-from coasm.errors import CoasmError
+from coasm.codeobject import CodeObject
 from coasm.llvm import Llvm
 
 __all__ = ["Result", "assemble"]
@@ -51,26 +49,7 @@ def assemble(
             warnings.append(
                 f"the listing is for {what.target}, the original for {like_object.target}"
             )
-    co = load(data, name=name)
-    try:
-        warnings += _use_warnings(co, llvm)
-    except CoasmError as error:
-        warnings.append(f"the use of registers was not checked: {error}")
     return Result(data, len(built.pins) - len(built.lost), len(built.lost), tuple(warnings))
-
-
-def _use_warnings(co: CodeObject, llvm: Llvm) -> list[str]:
-    """Where a kernel uses more than it declares, or its declarations disagree."""
-    from coasm.linter.program import build_program
-    from coasm.linter.resources import check_declarations
-
-    code = decode(co, llvm, extra=(TRUE16,) if has_true16(co.target) else ())
-    return [
-        f"{finding.kernel}: "
-        + ("" if finding.rule == "metadata" else f"{finding.place.address:#x}: ")
-        + finding.what
-        for finding in check_declarations(build_program(co, code))
-    ]
 
 
 def _tool_warnings(messages: str, name: str) -> list[str]:

@@ -55,8 +55,10 @@ def asm(
     from coasm.asm.assemble import assemble
     from coasm.asm.build import declared
     from coasm.bundle.opening import open_code_object
+    from coasm.codeobject import load
     from coasm.codeobject.model import read_input
     from coasm.errors import CoasmError, FormatError
+    from coasm.linter.sources import declaration_warnings
     from coasm.llvm import find_llvm
     from coasm.output import check_target, write_file
 
@@ -79,7 +81,10 @@ def asm(
     result = assemble(text, tools, name=name, like_object=original)
     write_file(output, result.data)
     same = original is not None and original.data == result.data
-    for warning in result.warnings:
+    warnings = list(result.warnings)
+    if not lint:
+        warnings += declaration_warnings(load(result.data, name=name), tools)
+    for warning in warnings:
         print(f"coasm: warning: {printable(warning)}", file=sys.stderr)
     findings = _lint(text, name, llvm) if lint else None
     if json_ and output != "-":
@@ -96,7 +101,7 @@ def asm(
                     "pins_restored": result.pins,
                     "pins_lost": result.lost,
                     "identical": same if original is not None else None,
-                    "warnings": list(result.warnings),
+                    "warnings": warnings,
                     "lint": findings,
                 }
             )

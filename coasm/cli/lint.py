@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coasm.cli.options import JsonOption, LlvmOption
+from coasm.cli.progress import Progress
 from coasm.cli.terminal import printable
 from coasm.errors import CoasmError
 
@@ -110,13 +111,8 @@ def _results(
     from coasm.linter.lint import lint_files
 
     specs = _collected(files)
-    bar = None
-    if len(specs) > 1 and sys.stderr.isatty():
-        from coasm.cli.roundtrip import _Progress
-
-        bar = _Progress(len(specs), enabled=True)
     results = []
-    try:
+    with Progress(len(specs)) as bar:
         for result in lint_files(specs, llvm, kernel=kernel, advice=advice, jobs=jobs):
             results.append(result)
             if json_:
@@ -133,11 +129,7 @@ def _results(
                 text = result.unjudged if result.refused else f"{result.path}: {result.unjudged}"
                 sys.stdout.flush()
                 print(f"coasm: error: {printable(text, multiline=True)}", file=sys.stderr)
-            if bar is not None:
-                bar.step(result.path)
-    finally:
-        if bar is not None:
-            bar.close()
+            bar.step(result.path)
     return results
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from coasm.cli.options import JsonOption, LlvmOption
+from coasm.cli.progress import Progress
 from coasm.cli.terminal import printable
 
 if TYPE_CHECKING:
@@ -45,55 +45,17 @@ def roundtrip(
 
     files = collect(paths)
     results: list[RoundTrip] = []
-    bar = _Progress(len(files), enabled=sys.stderr.isatty())
-    try:
+    with Progress(len(files)) as bar:
         for result in roundtrip_many(files, llvm, jobs=jobs):
             results.append(result)
             if json_:
                 print(json.dumps(result.to_json()), flush=True)
             bar.step(result.path)
-    finally:
-        bar.close()
     if not json_:
         _table(results)
     if any(r.status == "error" for r in results):
         return 2
     return 0 if all(r.status == "ok" for r in results) else 1
-
-
-class _Progress:
-    """A progress bar on standard error, where that is a terminal."""
-
-    def __init__(self, total: int, *, enabled: bool) -> None:
-        self._bar = None
-        if enabled and total > 1:
-            from rich.console import Console
-            from rich.progress import (
-                BarColumn,
-                MofNCompleteColumn,
-                Progress,
-                TextColumn,
-                TimeRemainingColumn,
-            )
-
-            self._bar = Progress(
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeRemainingColumn(),
-                TextColumn("{task.description}", markup=False),
-                console=Console(stderr=True),
-                transient=True,
-            )
-            self._task = self._bar.add_task("", total=total)
-            self._bar.start()
-
-    def step(self, path: str) -> None:
-        if self._bar is not None:
-            self._bar.update(self._task, advance=1, description=printable(path)[-60:])
-
-    def close(self) -> None:
-        if self._bar is not None:
-            self._bar.stop()
 
 
 #: Column of the table → what it counts in a group of results.

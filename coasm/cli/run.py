@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coasm.cli.options import JsonOption, LlvmOption
+from coasm.cli.progress import Progress
 from coasm.cli.terminal import printable
 from coasm.errors import CoasmError, LaunchError
 
@@ -306,7 +307,7 @@ def _sweep(runner: Any, seed: int, json_: bool) -> int:
 
     todo: list[Check] = list(checks(runner.manifest, num_cu=runner.device.num_cu))
     done: list[tuple[Check, Product | CoasmError]] = []
-    with _Progress(len(todo)) as step:
+    with Progress(len(todo)) as bar:
         for check in todo:
             result: Product | CoasmError
             try:
@@ -316,7 +317,7 @@ def _sweep(runner: Any, seed: int, json_: bool) -> int:
             done.append((check, result))
             if json_:
                 print(json.dumps({"check": check.group, **_json(check, result)}), flush=True)
-            step(f"{check.shape} {check.choice.entry.object}")
+            bar.step(f"{check.shape} {check.choice.entry.object}")
     errors = [result for _, result in done if isinstance(result, CoasmError)]
     passed = sum(not isinstance(result, CoasmError) and result.passed for _, result in done)
     if not json_:
@@ -333,33 +334,6 @@ def _json(check: Check, result: Product | CoasmError) -> dict[str, Any]:
     m, n, k = check.shape
     entry = check.choice.entry
     return {"m": m, "n": n, "k": k, "kernel": entry.kernel, "passed": None, "error": str(result)}
-
-
-class _Progress:
-    """A progress bar on standard error, where that is a terminal; entering gives its step."""
-
-    def __init__(self, total: int) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-        self._bar = Progress(
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.description}", markup=False),
-            console=Console(stderr=True),
-            transient=True,
-            disable=not sys.stderr.isatty(),
-        )
-        self._task = self._bar.add_task("", total=total)
-
-    def __enter__(self) -> Any:
-        self._bar.start()
-        return lambda text: self._bar.update(
-            self._task, advance=1, description=printable(text)[-60:]
-        )
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
 
 
 def _table(done: list[tuple[Check, Product | CoasmError]]) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from coasm.asm.decode import TRUE16, decode, has_true16
 from coasm.codeobject import CodeObject, load
 from coasm.codeobject.elf import STT_FUNC
-from coasm.errors import FormatError, UnsupportedError
+from coasm.errors import CoasmError, FormatError, UnsupportedError
 from coasm.linter.program import Program, build_program, kernels_of
 
-__all__ = ["Source", "listing_source", "object_source", "open_source"]
+if TYPE_CHECKING:
+    from coasm.llvm import Llvm
+
+__all__ = ["Source", "declaration_warnings", "listing_source", "object_source", "open_source"]
 
 _SUFFIXES = (".s", ".S", ".asm")
 
@@ -108,6 +111,26 @@ def listing_source(
             own = True
     program = build_program(co, code, lines=lines, kernel=kernel)
     return Source(name, program, tuple(text.split("\n")), remark if own else None)
+
+
+def declaration_warnings(co: CodeObject, llvm: Llvm) -> list[str]:
+    """Where a kernel uses more than it declares, or its declarations disagree: a line each.
+
+    What ``coasm asm`` says of each object that it makes.
+    """
+    from coasm.linter.resources import check_declarations
+
+    extra = (TRUE16,) if has_true16(co.target) else ()
+    try:
+        found = check_declarations(build_program(co, decode(co, llvm, extra=extra)))
+    except CoasmError as error:
+        return [f"the use of registers was not checked: {error}"]
+    return [
+        f"{finding.kernel}: "
+        + ("" if finding.rule == "metadata" else f"{finding.place.address:#x}: ")
+        + finding.what
+        for finding in found
+    ]
 
 
 def _check_kernel(co: CodeObject, name: str | None) -> None:

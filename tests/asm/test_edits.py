@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
+import coasm
 from coasm.asm.assemble import assemble
 from coasm.asm.exact import exact_listing
 from coasm.codeobject import CodeObject, load
@@ -179,14 +180,14 @@ def test_listings_that_name_no_target(text: str, message: str, llvm: Llvm) -> No
 def test_use_beyond_what_is_declared_is_warned_of(llvm: Llvm) -> None:
     co = built(llvm, "s_nop 1\ns_endpgm")  # 16 VGPRs
     text = exact_listing(co, llvm).text
-    assert assemble(text, llvm).warnings == ()
+    assert coasm.assemble(text).warnings == ()
     for instruction, name in (("v_mov_b32 v16, 0", "v16"), ("s_mov_b32 s60, 0", "s60")):
-        (warning,) = assemble(text.replace("\ts_nop 1", f"\t{instruction}"), llvm).warnings
+        (warning,) = coasm.assemble(text.replace("\ts_nop 1", f"\t{instruction}")).warnings
         assert name in warning and warning.startswith("k: ")
     edited = text.replace(
         ".amdhsa_group_segment_fixed_size 0", ".amdhsa_group_segment_fixed_size 64"
     )
-    (warning,) = assemble(edited, llvm).warnings
+    (warning,) = coasm.assemble(edited).warnings
     assert "64 LDS bytes" in warning and ".group_segment_fixed_size is 0" in warning
 
 
