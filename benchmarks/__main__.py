@@ -1,21 +1,31 @@
 """``python -m benchmarks [NAME...]``: the commands against what they cannot be faster than.
 
-Needs ``COASM_CORPUS``, the folder of real objects (see docs/how-it-is-built.md). Exit status 1
-where a limit is exceeded.
+Needs ``COASM_CORPUS``, the folder of real objects, and for ``hip`` ``COASM_HIP_WHEELS``, the folder
+of libraries with compiled ones (see docs/how-it-is-built.md); what is not there is left out. Of the
+objects every ``COASM_BENCH_EVERY``-th is taken. Exit status 1 where a limit is exceeded.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import statistics
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import coasm
+from benchmarks.lint_mutants import bench_lint_mutants
 from benchmarks.measure import cpu_of_children, interleaved, ratios, run
+from coasm.asm.build import declared, feature_list
+from coasm.bundle import extract, find
 from coasm.llvm import Llvm, find_llvm
+from coasm.llvm.run import assembler_command, clang_command
 from coasm.trips import collect
+
+T = TypeVar("T")
 
 #: "With the interpreter itself": no console script, no shim.
 COASM = [sys.executable, "-m", "coasm"]
@@ -73,34 +83,76 @@ def bench_disasm(corpus: Path, llvm: Llvm) -> bool:
 
 def bench_roundtrip(corpus: Path, llvm: Llvm) -> bool:
     """``coasm roundtrip`` over one llvm-objdump and one clang per object: at most 1.5 (CPU)."""
-    paths = collect([str(corpus)])[:: int(os.environ.get("COASM_BENCH_EVERY", "1"))]
+    return trips_over_tools(sampled(collect([str(corpus)]), 1), llvm, "objects")
+
+
+def bench_hip(wheels: Path, llvm: Llvm) -> bool:
+    """The same of compiled objects, by default of a sample of them: at most 1.5 (CPU)."""
+    entries = [entry for path in sorted(wheels.glob("*.so")) for entry in find(str(path))]
+    entries = [entry for entry in entries if entry.target.startswith("gfx")]
+    with tempfile.TemporaryDirectory() as folder:
+        paths = []
+        for number, entry in enumerate(sampled(entries, 12)):
+            paths.append(f"{folder}/{number}.co")
+            Path(paths[-1]).write_bytes(extract(entry))
+        return trips_over_tools(paths, llvm, "compiled HIP objects")
+
+
+def sampled(every: Sequence[T], step: int) -> Sequence[T]:
+    """Every *step*-th, or as the environment says."""
+    return every[:: int(os.environ.get("COASM_BENCH_EVERY", step))]
+
+
+def trips_over_tools(paths: Sequence[str], llvm: Llvm, what: str) -> bool:
+    """CPU of ``coasm roundtrip`` over that of the LLVM tools alone, which run before and after."""
     with tempfile.TemporaryDirectory() as folder:
         commands = []
         for number, path in enumerate(paths):
-            co = coasm.load(path)
-            listing = f"{folder}/{number}.s"
-            Path(listing).write_text(coasm.disassemble(co).text)
-            version = f"-mcode-object-version={co.code_object_version}"
-            flags = ["-target", "amdgcn-amd-amdhsa", f"-mcpu={co.target}", version]
             commands.append([llvm.objdump, "-d", path])
-            commands.append(
-                [llvm.clang, "-x", "assembler", *flags, listing, "-o", f"{folder}/o.co"]
-            )
+            commands += assembling(llvm, coasm.disassemble(path).text, f"{folder}/{number}.s")
 
         def floor() -> None:
             for command in commands:
                 run(command)
 
-        below = cpu_of_children(floor)
+        before = cpu_of_children(floor)
         ours = cpu_of_children(lambda: run([*COASM, "roundtrip", *paths, "--json"]))
-    print(f"  {len(paths)} objects: {ours:.1f} s CPU, the LLVM tools alone {below:.1f} s")
+        below = (before + cpu_of_children(floor)) / 2
+    print(f"  {len(paths)} {what}: {ours:.1f} s CPU, the LLVM tools alone {below:.1f} s")
     ratio = ours / below
     return report(
-        "coasm roundtrip over objdump and clang (CPU)", f"{ratio:.2f}", ratio <= 1.5, "1.5"
+        f"coasm roundtrip of {what} over objdump and clang (CPU)",
+        f"{ratio:.2f}",
+        ratio <= 1.5,
+        "1.5",
     )
 
 
-BENCHMARKS = {"help": bench_help, "disasm": bench_disasm, "roundtrip": bench_roundtrip}
+def assembling(llvm: Llvm, text: str, path: str) -> list[list[str]]:
+    """Write a listing to *path*; the fewest commands that assemble and link it."""
+    Path(path).write_text(text, "utf-8", "surrogateescape")
+    made, linked = f"{path}.o", f"{path}.co"
+    said = declared(text)
+    target, version, mattr = said.target, said.code_object_version, ",".join(said.features)
+    plain = clang_command(path, linked, target, version, mattr)
+    if plain is not None:
+        return [[llvm.clang, *shlex.split(plain)[1:]]]
+    assert llvm.mc is not None, "the benchmark needs llvm-mc"
+    mattr = ",".join(feature_list(said))
+    return [
+        [*assembler_command(llvm, target, version, mattr), made, path],
+        [llvm.lld, "--no-undefined", "-shared", made, "-o", linked],
+    ]
+
+
+#: What is measured, and the variable that names the folder which it needs.
+BENCHMARKS = {
+    "help": (bench_help, "COASM_CORPUS"),
+    "disasm": (bench_disasm, "COASM_CORPUS"),
+    "roundtrip": (bench_roundtrip, "COASM_CORPUS"),
+    "hip": (bench_hip, "COASM_HIP_WHEELS"),
+    "lint-mutants": (bench_lint_mutants, "COASM_CORPUS"),
+}
 
 
 def report(what: str, figure: str, good: bool, limit: str) -> bool:
@@ -110,14 +162,17 @@ def report(what: str, figure: str, good: bool, limit: str) -> bool:
 
 
 def main() -> int:
-    folder = os.environ.get("COASM_CORPUS")
-    if not folder:
-        print("COASM_CORPUS is not set: nothing to measure on")
-        return 0
-    names = sys.argv[1:] or list(BENCHMARKS)
     llvm = find_llvm()
     print(f"LLVM {'.'.join(map(str, llvm.version))}, Python {sys.version.split()[0]}")
-    return 0 if all([BENCHMARKS[name](Path(folder), llvm) for name in names]) else 1
+    good = True
+    for name in sys.argv[1:] or BENCHMARKS:
+        measure, variable = BENCHMARKS[name]
+        folder = os.environ.get(variable)
+        if folder:
+            good &= measure(Path(folder), llvm)
+        else:
+            print(f"{variable} is not set: {name} is left out")
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

@@ -78,7 +78,9 @@ def roundtrip(
     kernels = co.kernels
     listed = exact_listing(co, llvm, dump=dump)
     fresh = link_object(listed.object, llvm)
-    report = verify(co, load(fresh, name=co.name), llvm)
+    rebuilt = load(fresh, name=co.name)
+    rebuilt.share_metadata(co)
+    report = verify(co, rebuilt, llvm)
     checks: dict[str, str | None] = dict(report.verdicts)
     kept = like(fresh, co)
     different = [name for name, verdict in checks.items() if verdict == "different"]

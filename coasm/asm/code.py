@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from itertools import chain, repeat
+from itertools import chain, pairwise, repeat
 from typing import NamedTuple, overload
 
 __all__ = ["BRANCH", "Code", "Instruction", "Item", "Raw", "branch_target"]
@@ -76,8 +76,9 @@ class Code(Sequence[Item]):
     """The items of one section in address order; they cover its *data* without gaps.
 
     ``addresses`` and ``texts`` (empty for data) are theirs. An item is made when it is asked for:
-    of most instructions only the text is ever read. ``others`` are the items, by position, that
-    are more than an instruction with its text.
+    of most instructions only the text is ever read. ``stops`` are the offsets in *data* from the
+    first item's to the end; ``others`` are the items, by position, that are more than an
+    instruction with its text.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Code(Sequence[Item]):
     ) -> None:
         self.data = data
         self.addresses = addresses
+        self.stops = [address - addresses[0] for address in addresses] + [len(data)]
         self.texts = texts
         self.others: Mapping[int, Item] = others or {}
 
@@ -126,11 +128,9 @@ class Code(Sequence[Item]):
 
     def bytes_at(self, at: int) -> bytes:
         """The encoding of an item."""
-        addresses = self.addresses
-        end = addresses[at + 1] if at + 1 < len(addresses) else addresses[0] + len(self.data)
-        return self.data[addresses[at] - addresses[0] : end - addresses[0]]
+        return self.data[self.stops[at] : self.stops[at + 1]]
 
-    def with_raws(self, changes: Iterable[tuple[int, int, Sequence[Raw]]]) -> Code:
+    def with_raws(self, changes: Sequence[tuple[int, int, Sequence[Raw]]]) -> Code:
         """The code with data for the items from and to the positions of each of the *changes*."""
         addresses: list[int] = []
         texts: list[str] = []
@@ -142,7 +142,8 @@ class Code(Sequence[Item]):
             raws += own
             done = high
         found = Code(self.data, addresses + self.addresses[done:], texts + self.texts[done:])
-        kept: list[Item] = [item for item in self.others.values() if not isinstance(item, Raw)]
+        gone = {at for low, high, _ in changes for at in range(low, high)}
+        kept = [item for at, item in self.others.items() if at not in gone]
         found.others = {bisect_left(found.addresses, item.address): item for item in kept + raws}
         return found
 
@@ -162,11 +163,7 @@ class Code(Sequence[Item]):
         return Instruction(self.addresses[at], self.bytes_at(at), self.texts[at])
 
     def __iter__(self) -> Iterator[Item]:
-        if not self.addresses:
-            return iter(())
-        starts = [address - self.addresses[0] for address in self.addresses]
-        ends = [*starts[1:], len(self.data)]
-        data = [self.data[a:b] for a, b in zip(starts, ends, strict=True)]
+        data = [self.data[a:b] for a, b in pairwise(self.stops)]
         items: list[Item] = list(map(_NEW, zip(self.addresses, data, self.texts, repeat(""))))
         for at, item in self.others.items():
             items[at] = item

@@ -105,16 +105,12 @@ def parse_dump(text: str) -> list[tuple[int, int, str]]:
     return found
 
 
-def _covering(co: CodeObject, text: str) -> dict[int, Code] | None:
-    """The code of each section by a disassembly whose lines are exactly the code.
+def _columns(text: str) -> tuple[bytes, list[int], list[str]] | None:
+    """The encodings in a disassembly, one behind the other, their sizes, and the texts.
 
-    None where they are not, or data is among them. It is :func:`parse_dump` for what nearly every
-    object is, in half the time: the lines are taken apart all at once, and their words together
-    are compared with the code.
+    It is :func:`parse_dump` in half the time, for lines that are all alike: they are taken apart
+    all at once. None where they are not.
     """
-    sections = co.code_sections
-    if "\n\t." in text or any(_has_data(co, section) for section in sections):
-        return None
     # From one "// " to the next: the address and the words of an instruction, perhaps the place
     # that a branch goes to and a heading, in angle brackets both; then the text of the next one.
     parts = [part.partition("\n\t") for part in text.split("// ")]
@@ -131,9 +127,21 @@ def _covering(co: CodeObject, text: str) -> dict[int, Code] | None:
     except (KeyError, ValueError):
         return None
     code.byteswap()  # printed as numbers, the first digit the highest
-    if code.tobytes() != b"".join(section.data for section in sections):
+    return code.tobytes(), sizes, [printed.rstrip() for _, _, printed in parts[:-1]]
+
+
+def _covering(co: CodeObject, text: str) -> dict[int, Code] | None:
+    """The code of each section by a disassembly whose lines are exactly the code.
+
+    None where they are not, or data is among them.
+    """
+    sections = co.code_sections
+    if "\n\t." in text or any(_has_data(co, section) for section in sections):
         return None
-    texts = [printed.rstrip() for _, _, printed in parts[:-1]]
+    columns = _columns(text)
+    if columns is None or columns[0] != b"".join(section.data for section in sections):
+        return None
+    _, sizes, texts = columns
     ends = list(accumulate(sizes))
     found: dict[int, Code] = {}
     first = base = 0
@@ -152,6 +160,24 @@ def _covering(co: CodeObject, text: str) -> dict[int, Code] | None:
         found[section.index] = own
         first, base = after, base + section.size
     return found
+
+
+def _leaves_undecoded(co: CodeObject, text: str) -> bool:
+    """Whether a disassembly of *co* shows that something stays undecoded.
+
+    It does where its first data is behind lines that are exactly the code up to there, and no
+    don't-care bits make an instruction of it.
+    """
+    sections = co.code_sections
+    data = text.find("\n\t.")
+    columns = _columns(text[:data]) if data >= 0 and len(sections) == 1 else None
+    if columns is None or _has_data(co, sections[0]):
+        return False
+    at, code = len(columns[0]), sections[0].data
+    rows = dont_care_rows(co.target.processor)
+    return code.startswith(columns[0]) and not any(
+        row.apply(code[at : at + row.size]) for row in rows
+    )
 
 
 def _instruction(address: int, data: bytes, text: str) -> Instruction:
@@ -180,7 +206,7 @@ def decode(
 
     *dump* is a disassembly of the object itself that has already run, *extra* are subtarget
     features beside those of :func:`features`. With *whole* no more work than needed is done on
-    code of which something is left undecoded: it is only good to tell so.
+    code of which something stays undecoded: what is returned then is only good to tell so.
     """
     mattr = ",".join((*features(co), *extra))
     if not _prints_safely(co):
@@ -191,6 +217,9 @@ def decode(
             write_bytes(path, co.data)
             dump = objdump(llvm, [path], mattr)
     found = _covering(co, dump.text) if dump.complete else None
+    if found is None and whole and _leaves_undecoded(co, dump.text):
+        everything = ((s.index, Raw(s.addr, s.data, "undecoded")) for s in co.code_sections)
+        return {index: Code.of([raw]) for index, raw in everything}
     if found is None:
         rows = parse_dump(dump.text) if dump.complete else []
         found = {

@@ -484,39 +484,43 @@ class _Writer:
         pieces = self._split(section, labelled | set(self.targets))
         begun = pieces.addresses
         pending = sorted({*starts} - {*begun, high}, reverse=True)
-        special = labelled | self.used_targets | jumps.keys() | self.remarks.keys()
-        special.update(known.pins, known.spellings, known.raw, self.references)
+        # The instructions whose line is not their text alone, ...
+        shown = ["\t" + text for text in pieces.texts]
+        written: dict[int, str] = {}
+        changed = jumps.keys() | self.remarks.keys() | known.pins.keys() | known.spellings.keys()
+        changed |= self.references.keys()
+        for at in [at for at, address in enumerate(begun) if address in changed]:
+            if pieces.texts[at]:
+                text, shown[at] = self._instruction(pieces, at, section, jumps.get(begun[at]))
+                if text != pieces.texts[at]:
+                    written[at] = text
+        # ... and the items that are data, or have something before them.
+        special = labelled | self.used_targets | known.raw.keys()
         special.update(raw.address for raw in pieces.raws)
         special.update(begun[bisect_right(begun, a) - 1] for a in pending if begun and a > low)
-        lines, numbers, written = self.lines, list[int](), dict[int, str]()
+        lines, numbers = self.lines, list[int]()
         done = 0
-        for at in [*(at for at, address in enumerate(begun) if address in special), len(pieces)]:
-            if done < at:  # instructions of which there is nothing to say but their text
-                numbers += range(len(lines), len(lines) + at - done)
-                lines += ["\t" + text for text in pieces.texts[done:at]]
-            if at == len(pieces):
-                break
-            done = at + 1
+        for at in [at for at, address in enumerate(begun) if address in special]:
             address = begun[at]
+            numbers += range(len(lines), len(lines) + at - done)
+            lines += shown[done:at]
+            done = at
             if address in labelled:
                 self._labels_at(address, section)
             if address in self.used_targets:
                 lines.append(f"{self.targets[address]}:")
             while pending and address < pending[-1] < address + len(pieces.bytes_at(at)):
                 self._inside_labels(pending.pop(), address, section)
-            piece = pieces.others.get(at)
-            if isinstance(piece, Raw):
-                numbers.append(-1)
-                self._raw(piece)
-            elif address in known.raw:
-                numbers.append(-1)
+            raw = pieces.others.get(at)
+            if address in known.raw and not isinstance(raw, Raw):
                 reason = f"{display(pieces.texts[at])}: {known.raw[address]}"
-                self._raw(Raw(address, pieces.bytes_at(at), reason))
-            else:
-                numbers.append(len(lines))
-                text = self._instruction(pieces, at, section, jumps.get(address))
-                if text != pieces.texts[at]:
-                    written[at] = text
+                raw = Raw(address, pieces.bytes_at(at), reason)
+            if isinstance(raw, Raw):
+                numbers.append(-1)
+                self._raw(raw)
+                done = at + 1
+        numbers += range(len(lines), len(lines) + len(pieces) - done)
+        lines += shown[done:]
         self.placed.append(Lines(section.index, pieces, numbers, written))
         self._labels_at(high, section)
         if high in self.used_targets:
@@ -580,8 +584,8 @@ class _Writer:
 
     def _instruction(
         self, code: Code, at: int, section: Section, jump: tuple[int, str | None] | None
-    ) -> str:
-        """Write one instruction and return its text; *jump* is where it goes, and its label."""
+    ) -> tuple[str, str]:
+        """The text of an instruction, and its line; *jump* is where it goes, and its label."""
         known = self.known
         address = code.addresses[at]
         text = known.spellings.get(address) or code.texts[at]
@@ -607,8 +611,7 @@ class _Writer:
             comment = (
                 f"{comment} {self.remarks[address]}" if comment else f"// {self.remarks[address]}"
             )
-        self.lines.append(f"\t{text:<{_COLUMN}} {comment}" if comment else f"\t{text}")
-        return text
+        return text, f"\t{text:<{_COLUMN}} {comment}" if comment else f"\t{text}"
 
     def _symbolic(self, text: str, reference: CodeReference) -> str:
         """The text with the literal of an address as an expression that the linker resolves."""

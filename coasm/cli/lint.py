@@ -46,6 +46,17 @@ def lint(
     ] = False,
     json_: JsonOption = False,
     sarif: Annotated[bool, typer.Option("--sarif", help="Print a SARIF 2.1.0 log.")] = False,
+    fix: Annotated[
+        bool,
+        typer.Option("--fix", help="Write the listing with the wait states and waits it lacks."),
+    ] = False,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="OUT.s", help="Of --fix (default: FILE.fixed.s; - is stdout)."
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite OUT.s.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the rules.")] = False,
     explain: Annotated[
         str | None,
@@ -69,8 +80,9 @@ def lint(
       coasm lint --advice kernel.co
       coasm lint hsa/ --sarif > lint.sarif
       coasm lint --explain mfma-source
+      coasm lint --fix kernel.s -o kernel.fixed.s
 
-    Exit status: 0 clean, 1 findings, 2 something could not be judged.
+    Exit status: 0 clean, 1 findings (of what --fix leaves), 2 something could not be judged.
     """
     if list_ or explain is not None:
         from coasm.linter.report import explained, listed
@@ -83,6 +95,12 @@ def lint(
         raise CoasmError("lint needs a FILE, --list or --explain RULE (coasm lint --help)")
     if json_ and sarif:
         raise CoasmError("--json and --sarif are two formats; give one of them")
+    if fix:
+        if len(files) > 1 or kernel is not None or sarif:
+            raise CoasmError("--fix takes one listing, whole, and neither --kernel nor --sarif")
+        return _fix(files[0], output, force, advice, json_, llvm)
+    if output is not None or force:
+        raise CoasmError("-o and --force are for --fix")
     results = _results(files, llvm, kernel, advice, jobs, json_, sarif)
     if sarif:
         from json import dumps
@@ -131,6 +149,50 @@ def _results(
                 print(f"coasm: error: {printable(text, multiline=True)}", file=sys.stderr)
             bar.step(result.path)
     return results
+
+
+def _fix(
+    file: str, output: str | None, force: bool, advice: bool, json_: bool, llvm: str | None
+) -> int:
+    """Write *file* with what it lacks; say what that was, and what is left."""
+    import os
+
+    from coasm.codeobject.model import read_input
+    from coasm.linter.fix import fix
+    from coasm.linter.report import finding_json, finding_line
+    from coasm.output import check_target, write_file
+
+    if output is None:
+        if file == "-":
+            raise CoasmError("standard input needs -o FILE")
+        output = f"{os.path.splitext(file)[0]}.fixed.s"
+    check_target(output, force=force)
+    data = sys.stdin.buffer.read() if file == "-" else read_input(file)
+    if data.startswith(b"\x7fELF"):
+        raise CoasmError(f"{file}: a code object, not a listing; coasm disasm makes one")
+    name = "<stdin>" if file == "-" else file
+    fixed = fix(data.decode("utf-8", "surrogateescape"), name=name, llvm=llvm, advice=advice)
+    write_file(output, fixed.text.encode("utf-8", "surrogateescape"))
+    if json_ and output != "-":
+        from json import dumps
+
+        report = {
+            "path": file,
+            "output": output,
+            "changes": [change._asdict() for change in fixed.changes],
+            "left": [finding_json(finding) for finding in fixed.left],
+        }
+        print(dumps(report))
+        return 1 if fixed.left else 0
+    for change in fixed.changes:
+        said = f"{change.text} before it" if change.was is None else f"{change.was} → {change.text}"
+        print(printable(f"{name}:{change.line}: {said}"), file=sys.stderr)
+    show((finding_line(name, finding) for finding in fixed.left), stderr=True)
+    count = len(fixed.changes)
+    print(
+        f"{printable(output)}: {count:,} {'change' if count == 1 else 'changes'}", file=sys.stderr
+    )
+    return 1 if fixed.left else 0
 
 
 def _collected(files: Sequence[str]) -> list[str]:

@@ -125,6 +125,11 @@ class CodeObject:
             raise FormatError(f"{self.name}: the metadata is not a map")
         return document
 
+    def share_metadata(self, other: CodeObject) -> None:
+        """Take over what *other* has decoded, where both have the same metadata note."""
+        if self.metadata_note is not None and self.metadata_note == other.metadata_note:
+            self.__dict__["metadata"] = other.metadata  # where the cached property keeps it
+
     @cached_property
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels that the metadata lists, in its order.

@@ -274,7 +274,7 @@ class Machine:
                 "lds" in parsed.modifiers or "_load_lds_" in name or name.startswith("ds_write")
             )
             flight = Flight(address, targets, queue in ("vm", "lds"), to_lds)
-        written = _bits(used.writes - used.reads)
+        written = _bits(used.writes - (used.reads - used.kept))
         return _Item(address, step, mask, written, queue, flight, None)
 
     def _update_clean(self, context: Context, writes: frozenset[int]) -> None:

@@ -1,8 +1,9 @@
 """Which registers an instruction reads and writes, implicit ones and read-modify-write included.
 
 A row of :data:`_ROLES` says what the printed operands of the mnemonics that match are: ``d``
-written, ``s`` read, ``x`` both, ``-`` neither; the last letter stands for what follows. The first
-row that matches counts. Source: CDNA3 and CDNA4 ISA guides, the instruction lists of each encoding.
+written, ``s`` read, ``x`` both, ``k`` written in part, ``-`` neither; the last letter stands for
+what follows. The first row that matches counts. Source: CDNA3 and CDNA4 ISA guides, the instruction
+lists of each encoding.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ _ROLES = tuple(
         (r"v_cvt_scalef32_(sr_)?(pk_)?(fp8|bf8|fp4)_", "xs"),
         (r"v_nop|v_clrexcp", "-"),
         (r"ds_(write|nop|gws)", "s"),
-        (r"ds_(read_u8_d16|read_i8_d16|read_u16_d16)", "xs"),
+        (r"ds_(read_u8_d16|read_i8_d16|read_u16_d16)", "ks"),
         (r"ds_(read|swizzle|bpermute|permute|append|consume|wrxchg)|ds_\w+_rtn", "ds"),
         (r"ds_", "s"),
         (r"buffer_(store|wbl2|inv|wbinvl1)|tbuffer_store|(global|flat|scratch)_store", "s"),
-        (r"(t?buffer|global|flat|scratch)_load\w*_d16", "xs"),
+        (r"(t?buffer|global|flat|scratch)_load\w*_d16", "ks"),
         (r"t?buffer_load|(global|flat|scratch)_load", "ds"),
         (r"(s|v)_", "ds"),
     )
@@ -89,20 +90,22 @@ def access(parsed: Parsed) -> Access:
         roles = "s"
     reads: set[int] = set()
     writes: set[int] = set()
+    kept: set[int] = set()
     for at, operand in enumerate(parsed.operands):
         if isinstance(operand, Register):
             role = roles[min(at, len(roles) - 1)]
             if role in "sx":
                 reads.update(operand.numbers)
-            if role in "dx":
+            if role in "dxk":
                 writes.update(operand.numbers)
-    before = frozenset(reads)
-    kept = _implicit(parsed, reads, writes)
-    return Access(frozenset(reads), frozenset(writes), frozenset(kept - before))
+            if role == "k":
+                kept.update(operand.numbers)
+    _implicit(parsed, reads, writes, kept)
+    return Access(frozenset(reads | kept), frozenset(writes), frozenset(kept - reads))
 
 
-def _implicit(parsed: Parsed, reads: set[int], writes: set[int]) -> set[int]:
-    """Add what no operand says; what it keeps a part of."""
+def _implicit(parsed: Parsed, reads: set[int], writes: set[int], kept: set[int]) -> None:
+    """Add what no operand says."""
     name, modifiers = parsed.mnemonic, parsed.modifiers
     if name.startswith("s_"):
         if _WRITES_SCC.match(name):
@@ -119,7 +122,7 @@ def _implicit(parsed: Parsed, reads: set[int], writes: set[int]) -> set[int]:
             writes.add(M0)
         if name.startswith(("s_movrel", "s_sendmsg", "s_set_gpr_idx")):
             reads.add(M0)
-        return set()
+        return
     reads.update((EXEC, EXEC + 1))
     if name.startswith("v_div_fmas"):
         reads.update((VCC, VCC + 1))
@@ -133,7 +136,5 @@ def _implicit(parsed: Parsed, reads: set[int], writes: set[int]) -> set[int]:
     high = parsed.bits("op_sel", 4)[len(parsed.operands) - 1 : len(parsed.operands)] == (1,)
     if high and name.startswith(("v_pk_", "v_mfma", "v_mad_mix", "v_fma_mix", "v_smfmac")):
         high = False
-    if not high and modifiers.get("dst_unused", "") != "UNUSED_PRESERVE":
-        return set()
-    reads.update(written)
-    return written
+    if high or modifiers.get("dst_unused", "") == "UNUSED_PRESERVE":
+        kept.update(written)

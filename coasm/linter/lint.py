@@ -18,7 +18,7 @@ from coasm.linter.sources import Source, listing_source, object_source, open_sou
 if TYPE_CHECKING:
     from coasm.codeobject import CodeObject
 
-__all__ = ["TARGETS", "Linted", "Note", "judge", "lint", "lint_file", "lint_files"]
+__all__ = ["TARGETS", "Linted", "Note", "allowed_rules", "judge", "lint", "lint_file", "lint_files"]
 
 #: The targets that have wait-state and wait rules. The others have their resources and operands
 #: checked.
@@ -98,8 +98,8 @@ def judge(source: Source, *, advice: bool = False) -> Linted:
         UnsupportedError: an instruction whose operands are not known.
     """
     program = source.program
-    found = sorted(_findings(program), key=lambda f: (f.place.address, f.rule))
-    allowed, notes = _allowed(source)
+    found = sorted(_findings(program, advice), key=lambda f: (f.place.address, f.rule))
+    allowed, notes = allowed_rules(source)
     kept = _once(f for f in found if f.rule not in allowed.get(f.place.line, ()))
     shown = [f for f in kept if advice or f.level == ERROR]
     judged = program.processor in TARGETS
@@ -119,7 +119,7 @@ def judge(source: Source, *, advice: bool = False) -> Linted:
     )
 
 
-def _findings(program: Program) -> Iterator[Finding]:
+def _findings(program: Program, advice: bool) -> Iterator[Finding]:
     from coasm.linter.operands import check_operands
     from coasm.linter.resources import check_resources
 
@@ -127,10 +127,13 @@ def _findings(program: Program) -> Iterator[Finding]:
     yield from check_operands(program)
     if program.processor in TARGETS:
         from coasm.linter.states import check_states
+        from coasm.linter.strict import check_strict
         from coasm.linter.waits import check_waits
 
         yield from check_states(program)
         yield from check_waits(program)
+        if advice:
+            yield from check_strict(program)
 
 
 def _once(findings: Iterable[Finding]) -> list[Finding]:
@@ -145,7 +148,7 @@ def _once(findings: Iterable[Finding]) -> list[Finding]:
     return list(found.values())
 
 
-def _allowed(source: Source) -> tuple[dict[int | None, set[str]], list[Note]]:
+def allowed_rules(source: Source) -> tuple[dict[int | None, set[str]], list[Note]]:
     """Line → the rules that its comment silences, and what is wrong with those comments."""
     allowed: dict[int | None, set[str]] = {}
     notes = []

@@ -21,6 +21,7 @@ from coasm.linter.states import states_of
 __all__ = ["check_waits"]
 
 _LDS_DMA, _DS, _WAIT, _BARRIER = kind("lds_dma"), kind("ds"), kind("wait"), kind("barrier")
+_MFMA = kind("mfma")
 #: The rule of a result that is used too early, by the queue that it is in.
 #: Their results come in the order in which they were asked for.
 _IN_ORDER = ("vm", "lds")
@@ -36,7 +37,7 @@ _NO_MEMORY = ("ds_bpermute", "ds_permute", "ds_swizzle", "ds_nop", "ds_gws")
 #: what reads the register before the load ends wants the old one (mla_a8w8_qh16_qseqlen4_
 #: gqaratio16_cprr_v3_ps: ds_read_b128 a[120:123] six instructions before the only MFMA that reads
 #: what an earlier ds_read_b128 put there).
-_BEHIND_BARRIER, _OLD = 8, 64
+_BEHIND_BARRIER, _OLD, _OLDEST = 8, 64, 256
 _REGISTERS = VGPRS | SGPRS | M0_BIT | EXEC_BITS
 _RULES = {"vm": "vmem-wait", "lds": "lds-wait", "scalar": "smem-wait", "flat": "flat-wait"}
 
@@ -44,12 +45,14 @@ _RULES = {"vm": "vmem-wait", "lds": "lds-wait", "scalar": "smem-wait", "flat": "
 class _Out(NamedTuple):
     """An operation that may be out: how many of its counters' came after it (None: it is in).
 
-    ``age``: the time since, at least, in units of four clocks and up to :data:`_OLD`: a wait state
-    for each instruction, its passes for an MFMA.
+    ``behind``: how many came after it that end in the same order. ``age``: the time since, at
+    least, in units of four clocks and up to :data:`_OLDEST`: a wait state for each instruction, its
+    passes for an MFMA.
     """
 
     vm: int | None
     lgkm: int | None
+    behind: int
     age: int
 
 
@@ -84,12 +87,8 @@ class _Facts(NamedTuple):
     reads_lds: frozenset[int]
     writes_lds: frozenset[int]
     to_lds: frozenset[int]
+    puts: frozenset[int]
     times: Sequence[int]
-
-    @property
-    def puts(self) -> frozenset[int]:
-        """What puts something into LDS."""
-        return self.writes_lds | self.to_lds
 
 
 class _Early(NamedTuple):
@@ -104,12 +103,13 @@ class _Early(NamedTuple):
 
 
 class _LdsReads(NamedTuple):
-    """Who reads LDS: while an LDS-DMA is out; when a write has landed but no barrier followed.
+    """Who uses LDS while an LDS-DMA is out, with how many behind that; who reads it when a write
+    has landed but no barrier followed.
 
-    ``late`` and ``shared`` are those behind which, and behind the barrier, somebody reads it.
+    ``late`` and ``shared`` are those behind which, and behind the barrier, somebody does so too.
     """
 
-    early: dict[int, int]
+    early: dict[int, tuple[int, int]]
     late: set[int]
     alone: dict[int, int]
     shared: set[int]
@@ -137,8 +137,8 @@ def check_waits(program: Program) -> list[Finding]:
                 todo.append(following)
     early = [item for number in sorted(found) for item in found[number]]
     early += [
-        _Early("lds-dma-wait", ERROR, user, producer, 0, Waits(0, None))
-        for producer, user in reads.early.items()
+        _Early("lds-dma-wait", ERROR, user, producer, 0, Waits(min(count, VM_MAX), None))
+        for producer, (user, count) in reads.early.items()
         if producer not in reads.late
     ]
     early += [
@@ -165,7 +165,7 @@ def _facts(program: Program) -> _Facts:
                 reads.append(index)
             if not operation.base.startswith("ds_read"):
                 writes.append(index)
-    lds = (frozenset(reads), frozenset(writes), frozenset(to_lds))
+    lds = (frozenset(reads), frozenset(writes), frozenset(to_lds), frozenset(writes + to_lds))
     times = [
         operation.matrix.passes if operation.matrix else states_of(operation)
         for operation in program.operations
@@ -192,6 +192,7 @@ def _merge(into: _State, leaving: _State) -> bool:
             out = _Out(
                 _younger(before.vm, out.vm),
                 _younger(before.lgkm, out.lgkm),
+                min(before.behind, out.behind),
                 min(before.age, out.age),
             )
         if out != before:
@@ -225,21 +226,24 @@ def _walk(
             early = counters.early(index, operation)
             if early:
                 found += early
-                counters.wait(_strictest(item.needs for item in early))
+                counters.wait(_strictest(item.needs for item in early), repair=True)
         if index in facts.waits:
             counters.wait(facts.waits[index])
         elif operation.kinds & _BARRIER:
             crossed = {write for write in counters.out if write in facts.writes_lds}
             counters.passed.update(counters.out)
             counters.shared.update(crossed, counters.landed & facts.puts)
-        elif index in facts.reads_lds:
+        if index in facts.reads_lds or index in facts.writes_lds:
+            for producer, at in counters.out.items():
+                if producer in facts.to_lds and at[0] is not None:
+                    count = counters.issued[0] - at[0]
+                    user, least = reads.early.get(producer, (index, count))
+                    reads.early[producer] = user, min(least, count)
+            reads.late.update(counters.landed)
+        if index in facts.reads_lds:
             for write in sorted(crossed):
                 found.append(_Early("lds-barrier", ADVICE, index, write, 0, Waits(None, 0)))
             crossed = set()
-            for producer in counters.out:
-                if producer in facts.to_lds:
-                    reads.early.setdefault(producer, index)
-            reads.late.update(counters.landed)
             reads.shared.update(counters.shared)
             for producer in counters.landed & facts.puts - counters.shared:
                 reads.alone.setdefault(producer, index)
@@ -263,11 +267,14 @@ class _Counters:
     def __init__(self, facts: _Facts, entry: _State) -> None:
         self.facts = facts
         self.issued = [0, 0]
+        self.ordered = dict.fromkeys(_IN_ORDER, 0)
         self.time = 0
         # Operation → the numbers of its counters when it was issued; None: that one is in.
         self.out: dict[int, list[int | None]] = {}
+        self.order: dict[int, int] = {}
         self.since: dict[int, int] = {}
-        for index, (vm, lgkm, age) in entry.out.items():
+        for index, (vm, lgkm, behind, age) in entry.out.items():
+            self.order[index] = -behind
             self.out[index] = [None if count is None else -count for count in (vm, lgkm)]
             self.since[index] = -age
         self.landed = set(entry.landed)
@@ -294,17 +301,17 @@ class _Counters:
         self.unread = {index for index in self.unread if not results[index] & registers}
         self.unread_mask = self._registers(self.unread)
 
-    def _unordered(self, counter: int, *, surely: bool = False) -> bool:
-        """Whether something is out that may end before what was issued before it.
-
-        *surely*: what is old, or was covered on another way, is taken for ended.
-        """
+    def _unordered(self, counter: int) -> bool:
+        """Whether something is out that may end before what was issued before it."""
         return any(
-            at[counter] is not None
-            and self.facts.queues[index] not in _IN_ORDER
-            and not (surely and (index in self.landed or self._age(index) >= _OLD))
+            at[counter] is not None and self.facts.queues[index] not in _IN_ORDER
             for index, at in self.out.items()
         )
+
+    def _behind(self, index: int) -> int:
+        """How many came after it that end in the same order; less than none where there is none."""
+        queue = self.facts.queues[index]
+        return self.ordered[queue] - self.order[index] if queue in _IN_ORDER else -1
 
     def _age(self, index: int) -> int:
         return self.time - self.since[index]
@@ -317,6 +324,9 @@ class _Counters:
             if queue in queues:
                 self.issued[counter] += 1
                 at[counter] = self.issued[counter]
+        if queue in _IN_ORDER:
+            self.ordered[queue] += 1
+            self.order[index] = self.ordered[queue]
         self.out.pop(index, None)
         self.out[index] = at
         self.since[index] = self.time
@@ -325,9 +335,12 @@ class _Counters:
         self.shadowing.discard(index)
         self.shared.discard(index)
         result = self.facts.results[index]
+        landed = self.landed
+        if result:
+            self.landed = {old for old in self.landed if not self.facts.results[old] & result}
         if result & self.unread_mask:
             over = {old for old in self.unread if self.facts.results[old] & result}
-            if over & self.landed:
+            if over & landed:
                 self.shadowing.add(index)
             self.unread -= over
         if result:
@@ -335,8 +348,11 @@ class _Counters:
         self.mask |= result
         self.unread_mask |= result
 
-    def wait(self, waits: Waits) -> None:
-        """At most so many operations of each counter are out from here on."""
+    def wait(self, waits: Waits, *, repair: bool = False) -> None:
+        """At most so many operations of each counter are out from here on.
+
+        *repair*: as if there were such a wait; it says nothing of what the program waits for.
+        """
         ended: set[int] = set()
         for counter, count in enumerate(waits):
             if count is None:
@@ -346,8 +362,9 @@ class _Counters:
                 i for i, at in self.out.items() if (n := at[counter]) is not None and n <= last
             ]
             if count and self._unordered(counter):
-                if not self._unordered(counter, surely=True):
-                    self.landed.update(covered)
+                # So many of their own kind behind them cover those that end in order; LLVM waits
+                # for all where something else is out, too.
+                self.landed.update(i for i in covered if self._behind(i) >= count)
                 continue
             for index in covered:
                 self.out[index][counter] = None
@@ -355,9 +372,16 @@ class _Counters:
         for index in ended:
             if self.out[index] == [None, None]:
                 del self.out[index]
-                self.landed.add(index)
+                if not repair and self._counts(index):
+                    self.landed.add(index)
         if ended:
             self._update()
+
+    def _counts(self, index: int) -> bool:
+        """Whether it matters that *index* has landed: it is seen, and nothing goes over it."""
+        result = self.facts.results[index]
+        over = any(self.facts.results[later] & result for later in self.out)
+        return bool(result and not over) or index in self.facts.puts
 
     def early(self, index: int, operation: Operation) -> list[_Early]:
         """The operations whose result *operation* uses too early."""
@@ -367,22 +391,25 @@ class _Counters:
             overlap = self.facts.results[producer] & (operation.reads | operation.writes)
             own = self.facts.queues[producer]
             if queue == own and queue in _IN_ORDER:
-                overlap &= operation.reads  # what it only writes comes in order
+                overlap &= operation.role("sources")  # what it only writes comes in order
             if overlap:
-                level = self._level(producer, bool(overlap & operation.reads))
+                level = self._level(producer, operation, overlap)
                 needs = Waits(self._needed(0, at[0], VM_MAX), self._needed(1, at[1], LGKM_MAX))
                 found.append(_Early(_RULES[own], level, index, producer, overlap, needs))
         return found
 
-    def _level(self, producer: int, read: bool) -> str:
+    def _level(self, producer: int, user: Operation, overlap: int) -> str:
         """An error, but for what kernels that work do: see :data:`_OLD`."""
         age = self._age(producer)
-        if producer in self.landed or producer in self.shadowing:
+        from_lds = self.facts.queues[producer] == "lds"
+        if (
+            any(self.facts.results[other] & overlap for other in self.landed)
+            or (producer in self.passed and age >= (_BEHIND_BARRIER if from_lds else _OLDEST))
+            or (producer in self.shadowing and from_lds and user.kinds & _MFMA)
+            or (age >= _OLD and (from_lds or not overlap & user.reads))
+        ):
             return ADVICE
-        if producer in self.passed and age >= _BEHIND_BARRIER:
-            return ADVICE
-        late = self.facts.queues[producer] == "lds" or not read
-        return ADVICE if late and age >= _OLD else ERROR
+        return ERROR
 
     def _needed(self, counter: int, number: int | None, most: int) -> int | None:
         if number is None:
@@ -396,7 +423,8 @@ class _Counters:
             index: _Out(
                 None if at[0] is None else vm - at[0],
                 None if at[1] is None else lgkm - at[1],
-                min(self.time - self.since[index], _OLD),
+                max(self._behind(index), 0),
+                min(self._age(index), _OLDEST),
             )
             for index, at in self.out.items()
         }

@@ -209,7 +209,7 @@ def _branch(text: str) -> tuple[str, int] | None:
     return (name, int(target)) if name.startswith(("s_branch", "s_cbranch")) else None
 
 
-def _machine_ir(programs: Sequence[Blocks], target: str, llvm: Llvm) -> str:
+def machine_ir(programs: Sequence[Blocks], target: str, llvm: Llvm) -> str:
     texts = {text for _, text in _flat(programs) if _branch(text) is None}
     ir = _lines(tuple(sorted(texts)), target, llvm)
     lines: list[str] = []
@@ -231,7 +231,7 @@ def _machine_ir(programs: Sequence[Blocks], target: str, llvm: Llvm) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _llc(llvm: Llvm, target: str, source: str, *options: str) -> str:
+def llc(llvm: Llvm, target: str, source: str, *options: str) -> str:
     with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
         path = Path(folder, "programs.mir")
         path.write_text(source)
@@ -245,7 +245,7 @@ def _llc(llvm: Llvm, target: str, source: str, *options: str) -> str:
 
 def inserted(programs: Sequence[Blocks], target: str, llvm: Llvm) -> list[dict[Place, int]]:
     """Of each program the wait states that LLVM's hazard recognizer puts before an instruction."""
-    made = _llc(llvm, target, _machine_ir(programs, target, llvm), "-run-pass=post-RA-hazard-rec")
+    made = llc(llvm, target, machine_ir(programs, target, llvm), "-run-pass=post-RA-hazard-rec")
     found: list[dict[Place, int]] = []
     for number, function in enumerate(made.split("\n---\n")[1:] if programs else ()):
         blocks = re.split(r"^  bb\.\d+:.*$", function.split("body:")[1], flags=re.M)[1:]
@@ -294,7 +294,7 @@ def _parts(name: str) -> list[str]:
 
 def printed(texts: Iterable[str], target: str, llvm: Llvm) -> list[str]:
     """Instructions as LLVM prints what their machine IR was made of."""
-    source = _machine_ir([[list(texts)]], target, llvm)
-    made = _llc(llvm, target, source, "-start-after=post-RA-hazard-rec")
+    source = machine_ir([[list(texts)]], target, llvm)
+    made = llc(llvm, target, source, "-start-after=post-RA-hazard-rec")
     lines = (line.partition(";")[0].strip() for line in made.splitlines())
     return [line for line in lines if re.match(r"[a-z]\w*(?!.*:$)", line) and line != _END]

@@ -1,0 +1,554 @@
+"""``coasm lint --fix``: the missing wait states and waits put into a listing, and nothing else.
+
+What is missing is worked out on the program: before an instruction goes a wait, then wait states,
+until no finding is left; whatever turns out not to be needed after all is taken back. Then it is
+written into the text, in one step, and the new listing is built again to see that it says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from coasm.asm.decode import Instruction
+from coasm.errors import CoasmError, UnsupportedError
+from coasm.isa.waits import LGKM_MAX, VM_MAX
+from coasm.linter.findings import ADVICE, ERROR, Finding
+from coasm.linter.lint import TARGETS, allowed_rules
+from coasm.linter.program import Program
+from coasm.linter.sources import Source, listing_source
+from coasm.linter.states import violations
+from coasm.linter.strict import check_strict
+from coasm.linter.waits import check_waits
+
+__all__ = ["Change", "Fixed", "fix"]
+
+#: Rounds before it is said that no end is in sight.
+_ROUNDS = 16
+#: How often it is tried to do with less.
+_TRIES = 128
+#: The states that one s_nop gives at most.
+_NOP = 16
+_EXP_MAX, _NO_EXP = 6, 7
+_MNEMONIC_NOP, _MNEMONIC_WAIT = "s_nop", "s_waitcnt"
+
+_MACRO = re.compile(r"^\s*\.macro\s+([^\s,]+)", re.M)
+_METADATA = re.compile(r"\s*\.(end_)?amdgpu_metadata\b")
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|//|;|/\*')
+_LABEL = re.compile(r'(?:"(?:[^"\\]|\\.)*"|[^\s:"/;]+)\s*:(?!:)')
+_DATA = re.compile(r"\.(?:long|int|word|short|hword|byte|quad|[248]byte)\b")
+
+
+class Change(NamedTuple):
+    """*text* was put before the instruction of *line* of the given listing.
+
+    ``was``: the text of that line's instruction where it was changed into *text* instead.
+    """
+
+    line: int
+    text: str
+    was: str | None = None
+
+
+class Fixed(NamedTuple):
+    """The listing with what was missing, and what that was, in the order of the lines.
+
+    ``left`` are the wait findings that no wait makes right. All lines are those of the given text.
+    """
+
+    text: str
+    changes: tuple[Change, ...]
+    left: tuple[Finding, ...]
+
+
+class _Demand(NamedTuple):
+    """What an instruction has to have before it: at most so many operations out, more states."""
+
+    vm: int | None = None
+    lgkm: int | None = None
+    states: int = 0
+
+    @property
+    def asked(self) -> set[str]:
+        """The fields that ask for something."""
+        return {name for name, value in self._asdict().items() if value != _NOTHING._asdict()[name]}
+
+
+#: Operation of the given program → what goes before it.
+_Demands = dict[int, _Demand]
+_NOTHING = _Demand()
+
+
+class _Missing(NamedTuple):
+    """A finding as a demand at operation *user*. ``key`` tells it from others."""
+
+    key: tuple[object, ...]
+    user: int
+    demand: _Demand
+    is_error: bool
+    local: bool
+
+
+def fix(
+    text: str, *, name: str = "<listing>", llvm: str | None = None, advice: bool = False
+) -> Fixed:
+    """The listing *text* with what it lacks of wait states and waits; with *advice* of that too.
+
+    Lines keep labels, comments, indentation and ends. ``coasm: allow`` comments are kept to. Waits
+    that are stricter than need be are not weakened.
+
+    Raises:
+        CoasmError: *text* cannot be judged, or not be changed: a macro or a repetition makes the
+            instruction, or its line is not known. It names the file and the line.
+    """
+    source = listing_source(text, name, llvm)
+    program = source.program
+    if program.processor not in TARGETS:
+        raise UnsupportedError(
+            f"{name}: no rules for wait states and waits of {program.processor} (there are for "
+            f"{' and '.join(TARGETS)})"
+        )
+    repair = _Repair(source, advice)
+    demands = repair.demands()
+    made = repair.made(demands).program
+    left = repair.left(made)
+    if not demands and not repair.split:
+        return Fixed(text, (), left)
+    fixed, changes = _write(source, repair, demands)
+    _check(source, fixed, made, llvm)
+    return Fixed(fixed, changes, left)
+
+
+class _Made(NamedTuple):
+    """A program with demands met, its instructions and blocks alone.
+
+    ``origin``: operation → that of the given program, None for what was put in.
+    """
+
+    program: Program
+    origin: Sequence[int | None]
+
+
+class _Repair:
+    """What is missing in a program.
+
+    ``accepted`` are the findings that stay: advice that was not asked for, and what comments allow.
+    ``split``: the ``s_nop``s that say more than one can. ``raised``: what may be changed in its
+    place, because the instruction behind it is reached through it alone.
+    """
+
+    def __init__(self, source: Source, advice: bool) -> None:
+        self.source, self.advice = source, advice
+        self.program = program = source.program
+        allowed = allowed_rules(source)[0]
+        self.allowed = {
+            (rule, line) for line, rules in allowed.items() for rule in rules if line is not None
+        }
+        self.at = {item.address: index for index, item in enumerate(program.instructions)}
+        self.block_of = {
+            index: number
+            for number, block in enumerate(program.blocks)
+            for index in range(block.first, block.last)
+        }
+        self.lines = _Lines(source)
+        starts = {block.first for block in program.blocks}
+        self.raised = {
+            index
+            for index, item in enumerate(program.instructions)
+            if item.mnemonic in (_MNEMONIC_NOP, _MNEMONIC_WAIT)
+            and index + 1 not in starts
+            and self.lines.statement(index) is not None
+        }
+        self.split = {
+            index: operand + 1
+            for index, item in enumerate(program.instructions)
+            if item.mnemonic == _MNEMONIC_NOP
+            and (operand := _simm(item)) >= _NOP
+            and not self._is_allowed("nop-range", index)
+        }
+        given = self.made({})
+        self.accepted: set[tuple[object, ...]] = set()
+        self.accepted = {
+            missing.key
+            for missing in (*self._waits(given, True), *self._states(given, False))
+            if not (missing.is_error or advice)
+        }
+
+    def _is_allowed(self, rule: str, index: int) -> bool:
+        line = self.program.lines.get(self.program.instructions[index].address)
+        return line is not None and (rule, line) in self.allowed
+
+    def left(self, program: Program) -> tuple[Finding, ...]:
+        """The wait findings of *program*, which is fixed, that no wait makes right."""
+        return tuple(
+            finding
+            for finding in check_waits(program)
+            if finding.fix is None
+            and (self.advice or finding.level == ERROR)
+            and not self._is_allowed(finding.rule, self.at[finding.place.address])
+        )
+
+    def demands(self) -> _Demands:
+        """What is missing: each wait as weak and each number of states as small as can be.
+
+        Raises:
+            CoasmError: it does not come to an end.
+        """
+        demands: _Demands = {}
+        for find, fields in ((self._waits, ("vm", "lgkm")), (self._states, ("states",))):
+            far: set[int] = set()
+            for _ in range(_ROUNDS):
+                made = self.made(demands)
+                missing = find(made, True) or find(made, False)
+                if not missing:
+                    break
+                for user, demand in _together(missing).items():
+                    demands[user] = _more(demands.get(user, _NOTHING), demand)
+                far |= {one.user for one in missing if not one.local}
+            else:
+                raise CoasmError(
+                    f"{self.source.name}: the fixes do not come to an end after {_ROUNDS} rounds; "
+                    "put those of the first findings in by hand"
+                )
+            self._take_back(demands, {(user, field) for user in far for field in fields}, find)
+        return {user: demand for user, demand in demands.items() if demand != _NOTHING}
+
+    def _take_back(
+        self,
+        demands: _Demands,
+        knobs: set[tuple[int, str]],
+        find: Callable[[_Made, bool], list[_Missing]],
+    ) -> None:
+        """Weaken those of *demands* that were made before the way around a loop was known.
+
+        *knobs* are the operations and fields that may be more than is needed.
+        """
+        for _ in range(_TRIES):
+            knobs = {(user, field) for user, field in knobs if field in demands[user].asked}
+            if not knobs:
+                return
+            weaker = dict(demands)
+            for user, field in knobs:
+                weaker[user] = _weaker(weaker[user], field)
+            missing = find(self.made(weaker), False)
+            if not missing:
+                demands.update(weaker)
+                continue
+            needed = {(one.user, field) for one in missing for field in one.demand.asked}
+            # Where others need it, the last of them goes first.
+            knobs -= needed & knobs or {max(knobs)}
+
+    def _waits(self, made: _Made, repair: bool) -> list[_Missing]:
+        """The waits that *made* lacks; how they repair each other is known by itself."""
+        found: list[_Missing] = []
+        for finding in check_waits(made.program):
+            if finding.fix is None or finding.producer is None:
+                continue
+            user = self.at[finding.place.address]
+            producer = self.at[finding.producer.address]
+            demand = _Demand(finding.fix.vmcnt, finding.fix.lgkmcnt)
+            found += self._missing(finding.rule, producer, user, demand, finding.level)
+        return found
+
+    def _states(self, made: _Made, repair: bool) -> list[_Missing]:
+        """The wait states that *made* lacks, with *repair* as if those before were there."""
+        found: list[_Missing] = []
+        for one in violations(made.program, repair=repair, advice=self.advice or not repair):
+            user, producer = made.origin[one.consumer], made.origin[one.producer]
+            assert user is not None and producer is not None
+            demand = _Demand(states=one.needs - one.has)
+            found += self._missing(one.hazard.rule, producer, user, demand, one.level)
+        for finding in check_strict(made.program) if self.advice else ():
+            if finding.rule == "soft-clause":
+                user = self.at[finding.place.address]
+                found += self._missing(finding.rule, user - 1, user, _Demand(states=1), ADVICE)
+        return found
+
+    def _missing(
+        self, rule: str, producer: int, user: int, demand: _Demand, level: str
+    ) -> Iterator[_Missing]:
+        key = rule, user, producer
+        if key not in self.accepted and not self._is_allowed(rule, user):
+            local = producer < user and self.block_of[producer] == self.block_of[user]
+            yield _Missing(key, user, demand, level == ERROR, local)
+
+    def before(self, user: int, demand: _Demand) -> tuple[str | None, list[str]]:
+        """How *demand* is met: what the instruction ahead becomes, and what is put in."""
+        ahead = user - 1 if user - 1 in self.raised else None
+        became = None
+        added = []
+        states = demand.states
+        if demand.vm is not None or demand.lgkm is not None:
+            if ahead is not None and self._mnemonic(ahead) == _MNEMONIC_WAIT:
+                became = _wait_text(demand, self.program.instructions[ahead])
+            else:
+                added.append(_wait_text(demand))
+        if ahead is not None and self._mnemonic(ahead) == _MNEMONIC_NOP and states:
+            has = _simm(self.program.instructions[ahead]) + 1
+            total = min(has + states, _NOP)
+            if total > has:
+                became, states = f"{_MNEMONIC_NOP} {total - 1}", states - (total - has)
+        return became, [*added, *_nops(states)]
+
+    def _mnemonic(self, index: int) -> str:
+        return self.program.instructions[index].mnemonic
+
+    def edits(self, demands: _Demands) -> tuple[dict[int, str], dict[int, list[str]]]:
+        """The operations that become something else, and what is put in before which."""
+        became: dict[int, str] = {}
+        added: dict[int, list[str]] = {}
+        for index, states in self.split.items():
+            *added[index], became[index] = _nops(states)
+        for user, demand in demands.items():
+            changed, more = self.before(user, demand)
+            if changed is not None:
+                became[user - 1] = changed
+            if more:
+                added[user] = [*added.get(user, []), *more]
+        return became, added
+
+    def made(self, demands: _Demands) -> _Made:
+        """The program with *demands* met."""
+        became, added = self.edits(demands)
+        if not became and not added:
+            return _Made(self.program, range(len(self.program.instructions)))
+        instructions: list[Instruction] = []
+        origin: list[int | None] = []
+        starts: dict[int, int] = {}
+        for index, item in enumerate(self.program.instructions):
+            starts[index] = len(instructions)
+            for text in added.get(index, ()):
+                instructions.append(_instruction(text, item.address))
+                origin.append(None)
+            changed = became.get(index)
+            instructions.append(item if changed is None else _instruction(changed, item.address))
+            origin.append(index)
+        starts[len(self.program.instructions)] = len(instructions)
+        program = replace(
+            self.program,
+            instructions=instructions,
+            blocks=[
+                block._replace(first=starts[block.first], last=starts[block.last])
+                for block in self.program.blocks
+            ],
+        )
+        return _Made(program, origin)
+
+
+def _together(missing: Iterable[_Missing]) -> _Demands:
+    """What satisfies all of *missing*: the strictest waits, the most states."""
+    found: _Demands = {}
+    for one in missing:
+        before = found.get(one.user, _NOTHING)
+        states = max(before.states, one.demand.states)
+        found[one.user] = _more(before._replace(states=0), one.demand._replace(states=states))
+    return found
+
+
+def _more(before: _Demand, more: _Demand) -> _Demand:
+    """Both demands; the states are beside those that there were."""
+    return _Demand(
+        _stricter(before.vm, more.vm),
+        _stricter(before.lgkm, more.lgkm),
+        before.states + more.states,
+    )
+
+
+def _stricter(one: int | None, other: int | None) -> int | None:
+    return min((count for count in (one, other) if count is not None), default=None)
+
+
+def _weaker(demand: _Demand, field: str) -> _Demand:
+    if field == "states":
+        return demand._replace(states=demand.states - 1)
+    if field == "vm":
+        return demand._replace(vm=_one_more(demand.vm, VM_MAX))
+    return demand._replace(lgkm=_one_more(demand.lgkm, LGKM_MAX))
+
+
+def _one_more(count: int | None, most: int) -> int | None:
+    return None if count is None or count >= most else count + 1
+
+
+def _simm(item: Instruction) -> int:
+    return int.from_bytes(item.data[:2], "little")
+
+
+def _nops(states: int) -> list[str]:
+    sizes = [_NOP] * (states // _NOP) + [states % _NOP] * bool(states % _NOP)
+    return [f"{_MNEMONIC_NOP} {size - 1}" for size in sizes]
+
+
+def _wait_text(demand: _Demand, over: Instruction | None = None) -> str:
+    """The s_waitcnt for *demand*, which keeps to what the wait *over* asks for."""
+    vm, lgkm, exp = demand.vm, demand.lgkm, None
+    if over is not None:
+        simm = _simm(over)
+        own_vm, own_lgkm, own_exp = simm & 15 | (simm >> 14 & 3) << 4, simm >> 8 & 15, simm >> 4 & 7
+        vm = _stricter(vm, own_vm if own_vm <= VM_MAX else None)
+        lgkm = _stricter(lgkm, own_lgkm if own_lgkm <= LGKM_MAX else None)
+        exp = own_exp if own_exp <= _EXP_MAX else None
+    counts = (("vmcnt", vm), ("expcnt", exp), ("lgkmcnt", lgkm))
+    named = [f"{name}({count})" for name, count in counts if count is not None]
+    return " ".join([_MNEMONIC_WAIT, *named])
+
+
+def _instruction(text: str, address: int) -> Instruction:
+    """An s_nop or s_waitcnt as the rules see it. Source: CDNA3 ISA guide, SOPP."""
+    if text.startswith(_MNEMONIC_NOP):
+        word = 0xBF800000 | int(text.split()[1])
+    else:
+        counts = {name: int(count) for name, count in re.findall(r"(\w+)\((\d+)\)", text)}
+        vm, lgkm = counts.get("vmcnt", VM_MAX + 1), counts.get("lgkmcnt", LGKM_MAX + 1)
+        exp = counts.get("expcnt", _NO_EXP)
+        word = 0xBF8C0000 | vm & 15 | (vm >> 4) << 14 | exp << 4 | lgkm << 8
+    return Instruction(address, word.to_bytes(4, "little"), text)
+
+
+class _Lines:
+    """Where in the listing each operation stands."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.macros = set(_MACRO.findall("\n".join(source.text)))
+        self.inside = _in_comment(source.text)
+        program = source.program
+        self.count: dict[int, int] = {}
+        for item in program.instructions:
+            line = program.lines.get(item.address)
+            if line is not None:
+                self.count[line] = self.count.get(line, 0) + 1
+
+    def line(self, index: int) -> int | None:
+        """The 1-based line of operation *index*."""
+        return self.source.program.lines.get(self.source.program.instructions[index].address)
+
+    def statement(self, index: int) -> tuple[int, int] | None:
+        """Where the instruction begins and ends in its line; None where that has no such one."""
+        line = self.line(index)
+        if line is None or self.count[line] != 1:
+            return None
+        first, last = _statement(self.source.text[line - 1], self.inside[line - 1])
+        words = self.source.text[line - 1][first:last].split()
+        if not words or words[0] in self.macros:
+            return None
+        if words[0].startswith(".") and not _DATA.match(words[0]):
+            return None
+        return first, last
+
+    def refuse(self, index: int) -> CoasmError:
+        """Why nothing can be put before operation *index*."""
+        program, line = self.source.program, self.line(index)
+        item = program.instructions[index]
+        if line is None:
+            why = self.source.remark or "its line is not known"
+            where = f"{self.source.name}: {item.address:#x}"
+        else:
+            why = "a macro or a repetition makes it"
+            where = f"{self.source.name}:{line}"
+        return CoasmError(f"{where}: {item.text}: {why}; put the fix of coasm lint in by hand")
+
+
+def _in_comment(text: Sequence[str]) -> list[bool]:
+    """Whether each line begins inside of a comment."""
+    found = []
+    inside = metadata = False
+    for line in text:
+        found.append(inside)
+        match = None if inside else _METADATA.match(line)
+        if match:
+            metadata = match[1] is None
+        at = len(line) if metadata else 0
+        while at < len(line):
+            if inside:
+                end = line.find("*/", at)
+                inside, at = end < 0, len(line) if end < 0 else end + 2
+                continue
+            token = _TOKEN.search(line, at)
+            if token is None or token[0] in ("//", ";"):
+                break
+            inside, at = token[0] == "/*", token.end()
+    return found
+
+
+def _statement(line: str, inside: bool) -> tuple[int, int]:
+    """From where to where a line has its statement, behind labels and comments."""
+    at = 0
+    if inside:
+        at = line.find("*/")
+        at = len(line) if at < 0 else at + 2
+    while at < len(line):
+        if line[at].isspace():
+            at += 1
+        elif line.startswith("/*", at):
+            end = line.find("*/", at)
+            at = len(line) if end < 0 else end + 2
+        elif line.startswith(("//", ";"), at):
+            at = len(line)
+        elif label := _LABEL.match(line, at):
+            at = label.end()
+        else:
+            break
+    end = len(line)
+    for token in _TOKEN.finditer(line, at):
+        if token[0] in ("//", ";", "/*"):
+            end = token.start()
+            break
+    return at, at + len(line[at:end].rstrip())
+
+
+def _write(source: Source, repair: _Repair, demands: _Demands) -> tuple[str, tuple[Change, ...]]:
+    """The listing with the fixes, and what they are, by line."""
+    became, added = repair.edits(demands)
+    text = list(source.text)
+    lines = repair.lines
+    changes = []
+    # From the end on, so that what is still to come keeps its place.
+    places = {}
+    for index in {*became, *added}:
+        line, place = lines.line(index), lines.statement(index)
+        if line is None or place is None:
+            raise lines.refuse(index)
+        places[line] = index, place
+    for line in sorted(places, reverse=True):
+        index, (first, last) = places[line]
+        own = text[line - 1]
+        if index in became:
+            changes.append(Change(line, became[index], own[first:last]))
+            own = own[:first] + became[index] + own[last:]
+        if index in added:
+            text[line - 1 : line] = _insert(own, first, added[index])
+            changes += [Change(line, put) for put in reversed(added[index])]
+        else:
+            text[line - 1] = own
+    return "\n".join(text), tuple(reversed(changes))
+
+
+def _insert(line: str, at: int, added: Sequence[str]) -> list[str]:
+    """The lines for *line*, with *added* before its statement, which begins *at*."""
+    end = "\r" if line.endswith("\r") else ""
+    head, indent = line[:at], "\t"
+    if not head.strip():
+        return [*(f"{head}{put}{end}" for put in added), line]
+    return [head.rstrip() + end, *(f"{indent}{put}{end}" for put in added), indent + line[at:]]
+
+
+def _check(source: Source, fixed: str, wanted: Program, llvm: str | None) -> None:
+    """See that the new listing is the program that was worked out.
+
+    Raises:
+        CoasmError: it is not.
+    """
+    got = listing_source(fixed, source.name, llvm).program
+    both = zip(got.instructions, wanted.instructions, strict=False)
+    plain = (_MNEMONIC_NOP, _MNEMONIC_WAIT)
+    if len(got.instructions) != len(wanted.instructions) or any(
+        one.mnemonic != other.mnemonic or (one.mnemonic in plain and one.data != other.data)
+        for one, other in both
+    ):
+        raise CoasmError(
+            f"{source.name}: the fixed listing does not assemble to what was meant; "
+            "put the fixes of coasm lint in by hand"
+        )

@@ -1,0 +1,345 @@
+"""Advice on what costs time: waits for more than any use needs; runs that XNACK cannot replay.
+
+A wait is too strict where the results that it alone waits for are neither read nor overwritten
+before the next wait covers them, on every way on. What a wait orders beside registers (stores, LDS
+that is written or read, atomics, other waves behind a barrier) is not judged. Source: hazard and
+counter rules as in :mod:`coasm.linter.waits`; LLVM's checkSoftClauseHazards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from coasm.isa.waits import LGKM_MAX, VM_MAX, Waits, counted_in, waits_of
+from coasm.linter.findings import ADVICE, Finding, Fix
+from coasm.linter.operation import EXEC_BITS, M0_BIT, SGPRS, VGPRS, Operation, kind, named
+from coasm.linter.program import Block, Program
+from coasm.linter.rules import RULES
+
+__all__ = ["check_strict"]
+
+_COUNTERS = (("vmcnt", ("vm", "flat")), ("lgkmcnt", ("lds", "scalar", "flat")))
+_MOST = (VM_MAX + 1, LGKM_MAX + 1)
+_IN_ORDER = ("vm", "lds")
+_REGISTERS = VGPRS | SGPRS | M0_BIT | EXEC_BITS
+_LDS_DMA, _VMEM, _SMEM = kind("lds_dma"), kind("vmem"), kind("smem")
+#: Where other waves, or who comes after this one, may depend on what has ended.
+_ORDERS = kind("barrier cache message")
+_ENDS = ("s_endpgm", "s_setpc", "s_swappc", "s_call", "s_rfe", "s_trap", "s_sethalt", "s_cbranch_g")
+#: DS operations that do nothing but give a result.
+_LDS_READS = ("ds_read", "ds_bpermute", "ds_permute", "ds_swizzle")
+#: What may be out where a function begins or a call comes back.
+_UNKNOWN = -1
+#: Instructions behind a wait that are looked at for a use, on all ways together.
+_LOOKS = 2000
+
+#: Operation → how many of each counter came after it, at least (None: it is in).
+_State = dict[int, tuple[int | None, int | None]]
+
+
+class _Facts(NamedTuple):
+    """Of each operation: its queue, the registers that its result goes to, what it waits for.
+
+    ``ordering``: the operations that do more than give a result.
+    """
+
+    queues: Sequence[str]
+    results: Sequence[int]
+    waits: dict[int, Waits]
+    ordering: frozenset[int]
+
+
+def check_strict(program: Program) -> list[Finding]:
+    """Findings of ``wait-strict`` and ``soft-clause``, all of them advice."""
+    facts = _facts(program)
+    entries = _entries(program)
+    todo = sorted(program.reached, reverse=True)
+    waiting = set(todo)
+    while todo:
+        number = todo.pop()
+        waiting.discard(number)
+        leaving = _leaving(facts, program.blocks[number], entries[number])
+        for following in program.blocks[number].follows:
+            if _merge(entries[following], leaving) and following not in waiting:
+                waiting.add(following)
+                todo.append(following)
+    found: list[Finding] = []
+    for number in sorted(program.reached):
+        state = dict(entries[number])
+        block = program.blocks[number]
+        for index in range(block.first, block.last):
+            if index in facts.waits:
+                found += _judge(program, facts, number, index, state)
+            _step(facts, index, state)
+    return sorted([*found, *_clauses(program)], key=lambda f: f.place.address)
+
+
+def _facts(program: Program) -> _Facts:
+    operations = program.operations
+    queues = [counted_in(operation.base) for operation in operations]
+    ordering = {
+        index
+        for index, operation in enumerate(operations)
+        if queues[index]
+        and (
+            not operation.writes & _REGISTERS
+            or "_atomic_" in operation.base
+            or (queues[index] == "lds" and not operation.base.startswith(_LDS_READS))
+        )
+    }
+    waits = {
+        index: waits_of(program.instructions[index].data)
+        for index, operation in enumerate(operations)
+        if operation.base == "s_waitcnt"
+    }
+    results = [operation.writes & _REGISTERS for operation in operations]
+    return _Facts(queues, results, waits, frozenset(ordering))
+
+
+def _entries(program: Program) -> list[_State]:
+    """What may be out where each block begins, before anything of the program has run."""
+    kernels = {kernel.name for kernel in program.kernels}
+    follow = {following for block in program.blocks for following in block.follows}
+    entries: list[_State] = []
+    for number, block in enumerate(program.blocks):
+        starts_clean = program.entries.get(number) in kernels
+        if block.resumes or (
+            not starts_clean and (number not in follow or number in program.entries)
+        ):
+            entries.append({_UNKNOWN: (0, 0)})
+        else:
+            entries.append({})
+    return entries
+
+
+def _merge(into: _State, leaving: _State) -> bool:
+    changed = False
+    for index, counts in leaving.items():
+        before = into.get(index, (None, None))
+        after = tuple(
+            one if other is None else other if one is None else min(one, other)
+            for one, other in zip(before, counts, strict=True)
+        )
+        if after != before:
+            into[index] = after[0], after[1]
+            changed = True
+    return changed
+
+
+def _leaving(facts: _Facts, block: Block, entry: _State) -> _State:
+    state = dict(entry)
+    for index in range(block.first, block.last):
+        _step(facts, index, state)
+    return state
+
+
+def _step(facts: _Facts, index: int, state: _State) -> None:
+    """What is out behind operation *index*."""
+    queue = facts.queues[index]
+    if queue:
+        vm, lgkm = (queue in queues for _, queues in _COUNTERS)
+        for other, (v, k) in state.items():
+            state[other] = (
+                None if v is None else min(v + vm, _MOST[0]),
+                None if k is None else min(k + lgkm, _MOST[1]),
+            )
+        state[index] = 0 if vm else None, 0 if lgkm else None
+    waits = facts.waits.get(index)
+    if waits is None:
+        return
+    for counter in (0, 1):
+        for other in _covered(facts, counter, waits[counter], state):
+            counts = list(state[other])
+            counts[counter] = None
+            state[other] = counts[0], counts[1]
+    for other in [other for other, counts in state.items() if counts == (None, None)]:
+        del state[other]
+
+
+def _unordered(facts: _Facts, counter: int, state: _State) -> bool:
+    """Whether something is out that may end before what was issued before it."""
+    return any(
+        counts[counter] is not None and (index == _UNKNOWN or facts.queues[index] not in _IN_ORDER)
+        for index, counts in state.items()
+    )
+
+
+def _covered(facts: _Facts, counter: int, count: int | None, state: _State) -> dict[int, int]:
+    """What a wait for *count* covers: operation → how many came after it."""
+    if count is None or (count and _unordered(facts, counter, state)):
+        return {}
+    return {
+        index: after
+        for index, counts in state.items()
+        if (after := counts[counter]) is not None and after >= count
+    }
+
+
+def _judge(
+    program: Program, facts: _Facts, number: int, index: int, state: _State
+) -> Iterator[Finding]:
+    """The finding at the wait *index* of block *number*, if it is too strict."""
+    waits = facts.waits[index]
+    enough: list[int | None] = list(waits)
+    first: tuple[int, int | None, int] | None = None
+    for counter in (0, 1):
+        count = waits[counter]
+        covered = _covered(facts, counter, count, state)
+        if count is None or not covered:
+            continue
+        unordered = _unordered(facts, counter, state)
+        would_do = _would_do(program, facts, number, index, counter, covered, unordered)
+        if would_do == count:
+            continue
+        enough[counter] = would_do
+        youngest = min(covered, key=lambda one: covered[one])
+        first = first or (count, would_do, youngest)
+    if first is None:
+        return
+    parts = [
+        f"{name} {f'could be {now}' if now is not None else 'needs no wait'}"
+        for (name, _), was, now in zip(_COUNTERS, waits, enough, strict=True)
+        if was != now
+    ]
+    kept = " ".join(
+        f"{name}({count})"
+        for (name, _), count in zip(_COUNTERS, enough, strict=True)
+        if count is not None
+    )
+    yield Finding(
+        "wait-strict",
+        ADVICE,
+        program.name_at(index),
+        program.place(index),
+        f"{RULES['wait-strict'].title}: {', '.join(parts)}",
+        f"make it s_waitcnt {kept}" if kept else "leave it out",
+        program.place(first[2]),
+        first[0],
+        first[1],
+    )
+
+
+def _would_do(
+    program: Program,
+    facts: _Facts,
+    number: int,
+    index: int,
+    counter: int,
+    covered: dict[int, int],
+    unordered: bool,
+) -> int | None:
+    """The highest count that covers what is used, of all that the wait *index* covers.
+
+    None: nothing of it is used before the next wait.
+    """
+    needed = [after for one, after in covered.items() if one == _UNKNOWN or one in facts.ordering]
+    lowest = min(covered.values())
+    pending = frozenset(one for one in covered if one != _UNKNOWN and one not in facts.ordering)
+    block = program.blocks[number]
+    todo = [(number, index + 1, 0, pending)]
+    seen = set()
+    looks = _LOOKS
+    while todo and not (needed and (unordered or min(needed) == lowest)):
+        number, at, issued, pending = todo.pop()
+        block = program.blocks[number]
+        while pending and at < block.last:
+            used, pending, more = _meet(
+                program.operations, facts, at, counter, covered, pending, issued
+            )
+            needed += [covered[one] for one in used]
+            issued += more
+            looks -= 1
+            at += 1
+        if not pending:
+            continue
+        if looks < 0 or not block.follows:
+            needed += [covered[one] for one in pending]
+            continue
+        for following in block.follows:
+            then = following, program.blocks[following].first, issued, pending
+            if then not in seen:
+                seen.add(then)
+                todo.append(then)
+    if not needed:
+        return None
+    return 0 if unordered else min(min(needed), _MOST[counter] - 1)
+
+
+def _meet(
+    operations: Sequence[Operation],
+    facts: _Facts,
+    index: int,
+    counter: int,
+    covered: dict[int, int],
+    pending: frozenset[int],
+    issued: int,
+) -> tuple[frozenset[int], frozenset[int], int]:
+    """What of *pending* operation *index* uses, what is still pending, how many it issues."""
+    operation = operations[index]
+    if (
+        operation.kinds & _ORDERS
+        or "_atomic_" in operation.base
+        or operation.base.startswith(_ENDS)
+    ):
+        return pending, frozenset(), 0
+    waits = facts.waits.get(index)
+    if waits is not None and (count := waits[counter]) is not None:
+        ended = {
+            one
+            for one in pending
+            if not count or (covered[one] + issued >= count and facts.queues[one] in _IN_ORDER)
+        }
+        return frozenset(), pending - ended, 0
+    queue = facts.queues[index]
+    touched = operation.reads | operation.writes
+    used = set()
+    replaced = set()
+    for one in pending:
+        result, own = facts.results[one], facts.queues[one]
+        if own == "lds" and operation.kinds & _LDS_DMA:
+            used.add(one)  # what is read is about to be overwritten
+        elif result & touched:
+            if own != queue or own not in _IN_ORDER or result & operation.reads:
+                used.add(one)
+            elif not result & ~operation.writes:
+                replaced.add(one)
+    return frozenset(used), pending - used - replaced, int(queue in _COUNTERS[counter][1])
+
+
+def _clauses(program: Program) -> Iterator[Finding]:
+    """Where an instruction does not fit the run of its kind that is replayed as one."""
+    if program.co.target.xnack not in ("on", "any"):
+        return
+    for number in sorted(program.reached):
+        block = program.blocks[number]
+        run: list[int] = []
+        reads = writes = sort = 0
+        for index in range(block.first, block.last):
+            operation = program.operations[index]
+            own = operation.kinds & (_VMEM | _SMEM)
+            if not own or own != sort:
+                run, reads, writes, sort = [], 0, 0, own
+            if not own:
+                continue
+            read, written = operation.reads & _REGISTERS, operation.writes & _REGISTERS
+            clash = (written & (reads | read)) | (read & writes)
+            stores = not written and bool(writes)
+            if run and writes | written and (clash or stores):
+                what = f": {named(clash)}" if clash else ", with a store behind a load"
+                yield Finding(
+                    "soft-clause",
+                    ADVICE,
+                    program.name_at(index),
+                    program.place(index),
+                    f"{RULES['soft-clause'].title}{what}",
+                    "insert s_nop 0 before it",
+                    program.place(run[-1]),
+                    0,
+                    1,
+                    Fix(states=1),
+                )
+                run, reads, writes = [], 0, 0
+            run.append(index)
+            reads |= read
+            writes |= written
