@@ -241,11 +241,16 @@ class _Repair:
             knobs -= needed & knobs or {max(knobs)}
 
     def _waits(self, made: _Made, repair: bool) -> list[_Missing]:
-        """The waits that *made* lacks; how they repair each other is known by itself."""
+        """The waits that *made* lacks; how they repair each other is known by itself.
+
+        But not of loads to LDS: they come first, for their waits may be enough for others.
+        """
         found: list[_Missing] = []
-        for finding in check_waits(made.program):
-            if finding.fix is None or finding.producer is None:
+        lacks = [f for f in check_waits(made.program) if f.fix is not None]
+        for finding in [f for f in lacks if f.rule == "lds-dma-wait"] or lacks:
+            if finding.producer is None:
                 continue
+            assert finding.fix is not None
             user = self.at[finding.place.address]
             producer = self.at[finding.producer.address]
             demand = _Demand(finding.fix.vmcnt, finding.fix.lgkmcnt)
