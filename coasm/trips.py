@@ -104,17 +104,20 @@ def roundtrip(
 
 
 def collect(paths: Sequence[str]) -> list[str]:
-    """The files that *paths* stand for: files as they are, folders for the objects in them.
+    """The files that *paths* stand for: folders for the objects in them, and so do libraries.
 
     Raises:
         CoasmError: a path that is not there, or a folder without a code object.
     """
+    from coasm.bundle.select import carries, specs
+
     found: list[str] = []
     for path in paths:
         if not os.path.isdir(path):
             if not os.path.exists(path) and ":" not in path:
                 raise CoasmError(f"{path}: no such file or directory")
-            found.append(path)  # a file, or FILE:TARGET
+            # A file, or FILE:TARGET.
+            found += specs(path) if os.path.isfile(path) and carries(path) else [path]
             continue
         inside = sorted(
             os.path.join(folder, name)

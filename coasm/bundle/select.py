@@ -14,7 +14,7 @@ from coasm.errors import CoasmError, FormatError, UnsupportedError
 if TYPE_CHECKING:
     from coasm.bundle.images import Entry
 
-__all__ = ["carries", "kind_of", "listed", "matching", "open_object", "resolve", "split"]
+__all__ = ["carries", "kind_of", "listed", "matching", "open_object", "resolve", "specs", "split"]
 
 _NUMBERED = re.compile(r"(.+?)(?:#([0-9]+))?\Z", re.DOTALL)
 _TARGET = re.compile(r"(?:[a-z0-9]+-.*-)?gfx[^/]*\Z")
@@ -81,6 +81,21 @@ def carries(path: str | os.PathLike[str]) -> bool:
     if head.startswith(b"\x7fELF"):
         return len(head) >= 20 and int.from_bytes(head[18:20], "little") != EM_AMDGPU
     return head.startswith(_MAGICS)
+
+
+def specs(path: str) -> list[str]:
+    """``FILE:TARGET`` of each image in a file that carries code objects.
+
+    Raises:
+        CoasmError: it is damaged, or carries none.
+    """
+    from coasm.bundle.images import find
+
+    entries = find(path)
+    names = [entry.name for entry in entries]
+    if len(set(names)) < len(names):
+        names = [f"{entry.id}#{entry.number}" for entry in entries]
+    return [f"{path}:{name}" for name in names]
 
 
 def kind_of(data: bytes) -> str:

@@ -196,14 +196,20 @@ def _fix(
 
 
 def _collected(files: Sequence[str]) -> list[str]:
-    """*files*, folders replaced by the code objects in them."""
+    """*files*, folders and libraries replaced by the code objects in them."""
     import os
 
-    if not any(map(os.path.isdir, files)):
-        return list(dict.fromkeys(files))
-    from coasm.trips import collect
+    from coasm.bundle.select import carries
 
-    return collect(files)
+    found: list[str] = []
+    for file in files:
+        if os.path.isdir(file) or (os.path.isfile(file) and carries(file)):
+            from coasm.trips import collect
+
+            found += collect([file])
+        else:
+            found.append(file)
+    return list(dict.fromkeys(found))
 
 
 def show(lines: Iterable[Sequence[Span]], *, stderr: bool = False) -> None:

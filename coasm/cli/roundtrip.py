@@ -20,7 +20,8 @@ __all__ = ["roundtrip"]
 
 def roundtrip(
     paths: Annotated[
-        list[str], typer.Argument(metavar="PATH...", help="Code objects, or folders of them.")
+        list[str],
+        typer.Argument(metavar="PATH...", help="Code objects, libraries, or folders of objects."),
     ],
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Processes (default: one a core).")
@@ -37,6 +38,7 @@ def roundtrip(
     Examples:
       coasm roundtrip kernel.co
       coasm roundtrip /opt/aiter/hsa --jobs 8
+      coasm roundtrip libkernels.so
       coasm roundtrip hsa --json | jq 'select(.status != "ok")'
 
     Exit status: 0 all ok, 1 something is different, 2 something could not be judged.

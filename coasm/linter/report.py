@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from coasm.linter.findings import ERROR, Finding, Place
@@ -20,14 +21,23 @@ Span = tuple[str, str]
 def lines(linted: Linted) -> Iterator[Sequence[Span]]:
     """A line for each finding and note of one source, in the style of a compiler.
 
-    Where it has several kernels a line names the one that the findings below are in.
+    Where it has several kernels a line names the one that the findings below are in. What one wait
+    would cover is one line, that of the strictest.
     """
     kernel = ""
-    for finding in linted.findings:
-        if finding.kernel != kernel and linted.kernels > 1:
-            kernel = finding.kernel
+    for _, group in groupby(linted.findings, lambda f: (f.kernel, f.place, f.rule, f.level)):
+        findings = list(group)
+        if findings[0].kernel != kernel and linted.kernels > 1:
+            kernel = findings[0].kernel
             yield [(f"{linted.path}: in {kernel}:", "place")]
-        yield finding_line(linted.path, finding)
+        if RULES[findings[0].rule].group != "waits":
+            yield from (finding_line(linted.path, finding) for finding in findings)
+            continue
+        strictest = min(findings, key=lambda f: -1 if f.needs is None else f.needs)
+        line = finding_line(linted.path, strictest)
+        if len(findings) > 1:
+            line = [*line, (f" (so do {len(findings) - 1:,} more)", "")]
+        yield line
     for note in linted.notes:
         where = linted.path if note.line is None else f"{linted.path}:{note.line}"
         if note.place is not None:

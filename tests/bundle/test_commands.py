@@ -217,3 +217,18 @@ def test_one_target_twice_in_a_bundle(
     assert os.listdir(tmp_path / "p") == [f"x.hipfb.1.{ids[1]}.co"]
     status, _, error = _run(capsys, "info", f"{path}:gfx942")
     assert status == 2 and f"name one: {ids[0]}#1, {ids[1]}#1" in error
+
+
+def test_roundtrip_of_each_object(library: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, said, _ = _run(capsys, "roundtrip", library, "--json")
+    results = [json.loads(line) for line in said.splitlines()]
+    assert status == 0 and [result["status"] for result in results] == ["ok"] * 4
+    names = ["gfx1100#1", "gfx90a:sramecc+:xnack-#2", "gfx942#1", "gfx942#2"]
+    assert sorted(result["path"] for result in results) == [f"{library}:{name}" for name in names]
+
+
+def test_lint_of_each_object(library: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, said, error = _run(capsys, "lint", library, "--json")
+    judged = {json.loads(line)["path"].split(":")[1] for line in said.splitlines()}
+    assert status == 2 and "no rules" in error  # there are none for gfx1100 and gfx90a
+    assert judged == {"gfx1100#1", "gfx90a", "gfx942#1", "gfx942#2"}
