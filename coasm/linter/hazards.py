@@ -91,7 +91,7 @@ _READS_EARLY = {
     "two v_pk_fma_f32, then v_pk_fma_f32 reads D, 2 states of 7",
 }
 _OVERWRITES_EARLY = {
-    "sure": {2: 1, 4: 3, 8: 7, 16: 15},
+    "sure": {2: 1, 4: 3, 8: 6, 16: 12},
     "witness": "fwd_hd128_bf16_rtne (gfx942): v_cndmask_b32 overwrites the D of "
     "v_mfma_f32_32x32x8_bf16 after 7 states of 11",
 }

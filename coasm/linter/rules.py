@@ -384,7 +384,10 @@ _WAITS = (
         "used before its vmcnt wait",
         "A buffer, global or scratch load writes its registers when memory answers; until an "
         "s_waitcnt vmcnt(N) covers it, with N no more than the memory operations issued after it, "
-        "the registers hold old values, and a write to them may be overtaken by the load.",
+        "the registers hold old values, and a write to them may be overtaken by the load. Advice "
+        "where a wait covers it on another way, and where kernels that run do without: 192 units "
+        "of four clocks and an s_barrier behind the load, or a write 48 behind one that nobody "
+        "read.",
         _WAITCNT,
     ),
     (
@@ -393,7 +396,10 @@ _WAITS = (
         "used before its lgkmcnt wait",
         "LDS answers in order, and an s_waitcnt lgkmcnt(N), with N no more than the LDS operations "
         "issued after it, says that the result is there. While scalar loads, messages or FLAT "
-        "operations are out as well the order is lost and only lgkmcnt(0) will do.",
+        "operations are out as well the order is lost and only lgkmcnt(0) will do. Advice where a "
+        "wait covers it on another way, where so many LDS operations behind it are out that it is "
+        "in, and where kernels that run do without: 48 units of four clocks behind the operation, "
+        "or 4 and an s_barrier.",
         _WAITCNT,
     ),
     (

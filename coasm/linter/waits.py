@@ -22,24 +22,30 @@ __all__ = ["check_waits"]
 
 _LDS_DMA, _DS, _WAIT, _BARRIER = kind("lds_dma"), kind("ds"), kind("wait"), kind("barrier")
 _MFMA = kind("mfma")
+_REGISTERS = VGPRS | SGPRS | M0_BIT | EXEC_BITS
 #: The rule of a result that is used too early, by the queue that it is in.
+_RULES = {"vm": "vmem-wait", "lds": "lds-wait", "scalar": "smem-wait", "flat": "flat-wait"}
 #: Their results come in the order in which they were asked for.
 _IN_ORDER = ("vm", "lds")
 #: DS operations that use no LDS.
 _NO_MEMORY = ("ds_bpermute", "ds_permute", "ds_swizzle", "ds_nop", "ds_gws")
-#: What kernels of aiter do that run on hardware, so that it is advice where it is no sure error:
-#: a way exists on which a wait covers the operation (the other may never be taken); an s_barrier
-#: lies in between (bwd_hd128_dq_convert_bf16_rtne_group: ds_read_b32 v16, s_barrier, buffer_store
-#: v16, 9 states and no wait); LDS was read long before (fmoe_fp8_blockscale_g1u1_subGU_256:
-#: ds_read_b32 v64, global_atomic_pk_add_bf16 of v64 302 states later); a register is overwritten
-#: long behind a load into it that nothing reads (fmoe_int8_g1u1_subGU_192: buffer_load_dword v44,
-#: v_lshrrev_b32 v44 82 states later); a load goes over a result that nothing has read, so that
-#: what reads the register before the load ends wants the old one (mla_a8w8_qh16_qseqlen4_
-#: gqaratio16_cprr_v3_ps: ds_read_b128 a[120:123] six instructions before the only MFMA that reads
-#: what an earlier ds_read_b128 put there).
-_BEHIND_BARRIER, _OLD, _OLDEST = 8, 64, 256
-_REGISTERS = VGPRS | SGPRS | M0_BIT | EXEC_BITS
-_RULES = {"vm": "vmem-wait", "lds": "lds-wait", "scalar": "smem-wait", "flat": "flat-wait"}
+
+# Kernels of aiter that run on hardware use results without a wait. What they do is advice, not an
+# error (:meth:`_Counters._level`). Ages are in units of four clocks.
+
+#: A result of LDS behind an s_barrier. bwd_hd128_dq_convert_bf16_rtne_group: ds_read_b32 v16,
+#: s_barrier, buffer_store_dword v16, an age of 9.
+_BEHIND_BARRIER = 4
+#: A result of LDS that was asked for long before (fmoe_fp8_blockscale_g1u1_subGU_256: ds_read_b32
+#: v64, global_atomic_pk_add_bf16 of v64, more than 300), and what overwrites the result of a load
+#: that nobody read (fmoe_int8_g1u1_subGU_192: buffer_load_dword v44, v_lshrrev_b32 v44, 82).
+_OLD = 48
+#: A result of memory behind an s_barrier: the way without the wait is not taken, it seems
+#: (mla_a8w8_qh16_qseqlen4_gqaratio16_msk0_lse_cprr_v3_ps: buffer_load_dword v30, v_mul_lo_u32 of
+#: v30, 262). Advice is also where a wait covers the load, or another into that register, on another
+#: way; and what an MFMA reads that a newer ds_read will go over before anything has read the older
+#: (…_cprr_v3_ps: ds_read_b128 a[120:123], six instructions later the MFMA that reads the old one).
+_OLDEST = 192
 
 
 class _Out(NamedTuple):
@@ -399,7 +405,7 @@ class _Counters:
         return found
 
     def _level(self, producer: int, user: Operation, overlap: int) -> str:
-        """An error, but for what kernels that work do: see :data:`_OLD`."""
+        """An error, but for what kernels that work do: see :data:`_BEHIND_BARRIER` and below."""
         age = self._age(producer)
         from_lds = self.facts.queues[producer] == "lds"
         if (
