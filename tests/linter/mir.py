@@ -23,7 +23,17 @@ from coasm.llvm import Llvm
 from coasm.llvm.run import assemble, link
 from coasm.target import TargetID, processor
 
-__all__ = ["Blocks", "Place", "inserted", "lintable", "printed", "registers"]
+__all__ = [
+    "Blocks",
+    "Place",
+    "inserted",
+    "lintable",
+    "llc",
+    "llc_path",
+    "machine_ir",
+    "printed",
+    "registers",
+]
 
 Blocks = Sequence[Sequence[str]]
 #: The program, the block in it and the instruction in that.
@@ -231,13 +241,18 @@ def machine_ir(programs: Sequence[Blocks], target: str, llvm: Llvm) -> str:
     return "\n".join(lines) + "\n"
 
 
+def llc_path(llvm: Llvm) -> Path:
+    """Where ``llc`` of the same LLVM is, if it is: beside what ``clang`` is a link to."""
+    return Path(llvm.clang).resolve().parent / "llc"
+
+
 def llc(llvm: Llvm, target: str, source: str, *options: str) -> str:
     with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
         path = Path(folder, "programs.mir")
         path.write_text(source)
         # With XNACK there is a rule about what may be replayed, too.
         flags = ["-mtriple=amdgcn", f"-mcpu={target}", "-mattr=-xnack", *options, "-o", "-"]
-        command = [str(Path(llvm.directory, "llc")), *flags, str(path)]
+        command = [str(llc_path(llvm)), *flags, str(path)]
         made = subprocess.run(command, capture_output=True, text=True)
     assert not made.returncode, made.stderr[max(made.stderr.find("*** Bad"), 0) :][:2000]
     return made.stdout

@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import cache
 from itertools import cycle, islice
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -24,7 +23,7 @@ from coasm.linter.operation import kind, operation
 from coasm.linter.program import Program
 from coasm.linter.states import Violation, violations
 from coasm.llvm import Llvm
-from tests.linter.mir import Blocks, Place, inserted, lintable, printed, registers
+from tests.linter.mir import Blocks, Place, inserted, lintable, llc_path, printed, registers
 from tests.linter.state_cases import (
     DIFFERENCES,
     MATRIX,
@@ -46,7 +45,7 @@ _LLVM_LOOKS = 19
 
 @pytest.fixture(scope="module")
 def judge(llvm: Llvm) -> Llvm:
-    if llvm.major != 22 or not Path(llvm.directory, "llc").exists() or llvm.mc is None:
+    if llvm.major != 22 or not llc_path(llvm).exists() or llvm.mc is None:
         pytest.skip("no llc and llvm-mc of LLVM 22, whose numbers these are")
     return llvm
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -20,7 +19,7 @@ from coasm.isa.waits import LGKM_MAX, VM_MAX
 from coasm.linter.findings import ADVICE, ERROR
 from coasm.linter.operation import VGPRS, operation
 from coasm.llvm import Llvm
-from tests.linter.mir import Blocks
+from tests.linter.mir import Blocks, llc_path
 from tests.linter.mir_waits import (
     NO_WAIT,
     Asked,
@@ -51,7 +50,7 @@ _BOUNDED = settings(derandomize=True, max_examples=10, deadline=None, phases=[Ph
 
 @pytest.fixture(scope="module")
 def llvm_22(llvm: Llvm) -> Llvm:
-    if llvm.major != 22 or not Path(llvm.directory, "llc").exists() or llvm.mc is None:
+    if llvm.major != 22 or not llc_path(llvm).exists() or llvm.mc is None:
         pytest.skip("no llc and llvm-mc of LLVM 22, whose waits these are")
     return llvm
 
