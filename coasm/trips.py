@@ -259,7 +259,7 @@ def _dump_together(objects: list[CodeObject], llvm: Llvm) -> dict[int, Any]:
     ``llvm-objdump`` takes the processor from its first file for all of them, so the objects of a
     batch have the same e_flags.
     """
-    from coasm.llvm.run import Dump, objdump
+    from coasm.llvm.run import Dump, first_features, objdump
 
     if len(objects) < 2:
         return {}
@@ -269,13 +269,15 @@ def _dump_together(objects: list[CodeObject], llvm: Llvm) -> dict[int, Any]:
             names.append(os.path.join(folder, f"{number}.co"))
             with open(names[-1], "wb") as file:
                 file.write(co.data)
-        dump = objdump(llvm, names)
+        dump = objdump(llvm, names, ",".join(first_features(objects[0].target)))
     if not dump.complete:
         return {}
-    marks = [f"\n{name}:\tfile format " for name in names]
-    starts = [dump.text.find(mark) for mark in marks]
-    if -1 in starts or starts != sorted(starts):
+    starts = [0]
+    for name in names:
+        starts.append(dump.text.find(f"\n{name}:\tfile format ", starts[-1]))
+    if -1 in starts:
         return {}
+    del starts[0]
     return {
         id(co): Dump(dump.text[start:end], True)
         for co, start, end in zip(objects, starts, [*starts[1:], len(dump.text)], strict=True)

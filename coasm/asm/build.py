@@ -106,10 +106,9 @@ def assemble_listing(
     With *mark_lines* the positions of those lines (0-based) are found too, in ``positions``.
     With *line_table* the object has one (see :func:`coasm.llvm.run.assembler_command`).
     """
-    lines = text.split("\n") if "// pin " in text or mark_lines else []
-    pins = find_pins(lines)
+    pins = find_pins(text)
     wanted = sorted({p.line for p in pins} | set(mark_lines or ()))
-    source = mark(lines, wanted) if wanted else text
+    source = mark(text, wanted) if wanted else text
     made = assemble(llvm, _encode(source), target, version, ",".join(features), line_table)
     if made.data is None:
         return Built(None, None, made.messages, tuple(pins))
@@ -131,6 +130,7 @@ def assemble_listing(
         else:
             resized.append(pin)
     if resized and mark_lines is None:
+        lines = text.split("\n")
         for pin in resized:
             words = ", ".join(f"{w:#010x}" for (w,) in struct.iter_unpack("<I", pin.original))
             code = lines[pin.line].split("//", 1)[0]

@@ -7,10 +7,10 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from itertools import chain, pairwise, repeat
+from itertools import accumulate, chain, pairwise, repeat
 from typing import NamedTuple, overload
 
-__all__ = ["BRANCH", "Code", "Instruction", "Item", "Raw", "branch_target"]
+__all__ = ["BRANCH", "Code", "Instruction", "Item", "Raw", "branch_target", "branches"]
 
 
 class Instruction(NamedTuple):
@@ -68,6 +68,16 @@ def branch_target(instruction: Instruction) -> int | None:
     return instruction.address + 4 + 4 * simm
 
 
+def branches(code: Code) -> list[tuple[int, int]]:
+    """The address of each direct branch or call in *code*, and where it goes."""
+    found = []
+    for at in code.positions(BRANCH.match):
+        low = code.stops[at]
+        simm = int.from_bytes(code.data[low : low + 2], "little", signed=True)
+        found.append((code.start + low, code.start + low + 4 + 4 * simm))
+    return found
+
+
 #: Makes an instruction of its four fields in half the time of the class's own call.
 _NEW: Callable[[Iterable[object]], Instruction] = partial(tuple.__new__, Instruction)
 
@@ -75,31 +85,34 @@ _NEW: Callable[[Iterable[object]], Instruction] = partial(tuple.__new__, Instruc
 class Code(Sequence[Item]):
     """The items of one section in address order; they cover its *data* without gaps.
 
-    ``addresses`` and ``texts`` (empty for data) are theirs. An item is made when it is asked for:
-    of most instructions only the text is ever read. ``stops`` are the offsets in *data* from the
-    first item's to the end; ``others`` are the items, by position, that are more than an
-    instruction with its text.
+    The first is at *start*; ``stops`` are their offsets in *data* and its end, ``texts`` (empty for
+    data) their texts. An item is made when it is asked for: of most instructions only the text is
+    ever read. ``others`` are the items, by position, that are more than an instruction with its
+    text.
     """
 
     def __init__(
         self,
         data: bytes,
-        addresses: list[int],
+        start: int,
+        stops: list[int],
         texts: list[str],
         others: Mapping[int, Item] | None = None,
     ) -> None:
         self.data = data
-        self.addresses = addresses
-        self.stops = [address - addresses[0] for address in addresses] + [len(data)]
+        self.start = start
+        self.stops = stops
         self.texts = texts
         self.others: Mapping[int, Item] = others or {}
 
     @classmethod
     def of(cls, items: Sequence[Item]) -> Code:
         """The section that *items* make."""
+        data = [item.data for item in items]
         return cls(
-            b"".join([item.data for item in items]),
-            [item.address for item in items],
+            b"".join(data),
+            items[0].address if items else 0,
+            list(accumulate(map(len, data), initial=0)),
             [item.text if isinstance(item, Instruction) else "" for item in items],
             {at: i for at, i in enumerate(items) if isinstance(i, Raw) or i.registers},
         )
@@ -123,8 +136,22 @@ class Code(Sequence[Item]):
 
     def position(self, address: int) -> int | None:
         """The item that begins at *address*."""
-        at = bisect_left(self.addresses, address)
-        return at if at < len(self.addresses) and self.addresses[at] == address else None
+        at = bisect_left(self.stops, address - self.start)
+        return at if at < len(self) and self.stops[at] == address - self.start else None
+
+    def stops_at(self, address: int) -> bool:
+        """Whether an item begins at *address*, or the last one ends there."""
+        offset = address - self.start
+        return self.stops[bisect_left(self.stops, offset, 0, len(self))] == offset
+
+    def places(self, addresses: Iterable[int]) -> list[int]:
+        """Where the items are that begin at *addresses*, in order."""
+        found = map(self.position, sorted(addresses))
+        return [at for at in found if at is not None]
+
+    def address(self, at: int) -> int:
+        """Where an item begins, or the last one ends."""
+        return self.start + self.stops[at]
 
     def bytes_at(self, at: int) -> bytes:
         """The encoding of an item."""
@@ -132,23 +159,27 @@ class Code(Sequence[Item]):
 
     def with_raws(self, changes: Sequence[tuple[int, int, Sequence[Raw]]]) -> Code:
         """The code with data for the items from and to the positions of each of the *changes*."""
-        addresses: list[int] = []
+        stops: list[int] = []
         texts: list[str] = []
         raws: list[Item] = []
         done = 0
         for low, high, own in changes:
-            addresses += [*self.addresses[done:low], *(raw.address for raw in own)]
-            texts += [*self.texts[done:low], *("" for _ in own)]
+            stops += self.stops[done:low]
+            stops += [raw.address - self.start for raw in own]
+            texts += self.texts[done:low]
+            texts += [""] * len(own)
             raws += own
             done = high
-        found = Code(self.data, addresses + self.addresses[done:], texts + self.texts[done:])
+        stops += self.stops[done:]
+        texts += self.texts[done:]
+        found = Code(self.data, self.start, stops, texts)
         gone = {at for low, high, _ in changes for at in range(low, high)}
         kept = [item for at, item in self.others.items() if at not in gone]
-        found.others = {bisect_left(found.addresses, item.address): item for item in kept + raws}
+        found.others = {bisect_left(stops, item.address - self.start): item for item in kept + raws}
         return found
 
     def __len__(self) -> int:
-        return len(self.addresses)
+        return len(self.texts)
 
     @overload
     def __getitem__(self, at: int) -> Item: ...
@@ -160,11 +191,12 @@ class Code(Sequence[Item]):
         at = range(len(self))[at]
         if at in self.others:
             return self.others[at]
-        return Instruction(self.addresses[at], self.bytes_at(at), self.texts[at])
+        return Instruction(self.address(at), self.bytes_at(at), self.texts[at])
 
     def __iter__(self) -> Iterator[Item]:
         data = [self.data[a:b] for a, b in pairwise(self.stops)]
-        items: list[Item] = list(map(_NEW, zip(self.addresses, data, self.texts, repeat(""))))
+        addresses = map(self.start.__add__, self.stops)
+        items: list[Item] = list(map(_NEW, zip(addresses, data, self.texts, repeat(""))))
         for at, item in self.others.items():
             items[at] = item
         return iter(items)

@@ -26,7 +26,7 @@ from coasm.asm.quirks import dont_care_rows
 from coasm.codeobject import CodeObject, Section
 from coasm.codeobject.elf import STT_OBJECT
 from coasm.llvm import Llvm
-from coasm.llvm.run import Dump, objdump, write_bytes
+from coasm.llvm.run import TRUE16, Dump, first_features, has_true16, objdump, write_bytes
 from coasm.target import TargetID
 
 __all__ = [
@@ -44,11 +44,12 @@ __all__ = [
     "disassemble",
     "features",
     "has_true16",
+    "leaves_unsaid",
     "parse_dump",
     "probe",
     "real_registers",
     "undecoded",
-    "with_halves",
+    "without_halves",
 ]
 
 
@@ -61,6 +62,8 @@ _LINE = re.compile(
     re.M,
 )
 _WORDS = re.compile(r"[0-9A-F ]*")
+#: Where "// ADDRESS: WORDS" begins behind the tab of a line with a short text, and its words.
+_COMMENT, _ENCODING = 59, 76
 #: Characters of the words of an encoding → its bytes.
 _SIZES = {9 * words - 1: 4 * words for words in range(1, 9)}
 _SAFE_NAMES = re.compile(r"[\w.$@\0-]*", re.ASCII)
@@ -111,23 +114,24 @@ def _columns(text: str) -> tuple[bytes, list[int], list[str]] | None:
     It is :func:`parse_dump` in half the time, for lines that are all alike: they are taken apart
     all at once. None where they are not.
     """
-    # From one "// " to the next: the address and the words of an instruction, perhaps the place
-    # that a branch goes to and a heading, in angle brackets both; then the text of the next one.
-    parts = [part.partition("\n\t") for part in text.split("// ")]
-    words = [
-        told[14:] if "<" not in told else _WORDS.match(told, 14)[0].rstrip()  # type: ignore[index]
-        for told, _, _ in parts[1:]
-    ]
-    if not words:
-        return None
-    words[-1] = words[-1].rstrip()
+    # The text, filled up with spaces; "// "; the address and the words. Behind them perhaps the
+    # place that a branch goes to, and a heading, in angle brackets both.
+    lines = text.rstrip().split("\n\t")[1:]
+    texts = [line[:_COMMENT].rstrip() for line in lines]
+    words = [line[_ENCODING:] for line in lines]
+    for at in [
+        at for at, line in enumerate(lines) if "<" in line or line[_COMMENT : _COMMENT + 1] != "/"
+    ]:
+        printed, _, told = lines[at].partition("// ")
+        found = _WORDS.match(told, _ENCODING - _COMMENT - 3)
+        texts[at], words[at] = printed.rstrip(), found[0].rstrip() if found else ""
     try:
         sizes = [_SIZES[len(of_one)] for of_one in words]
         code = array("I", bytes.fromhex("".join(words)))
     except (KeyError, ValueError):
         return None
     code.byteswap()  # printed as numbers, the first digit the highest
-    return code.tobytes(), sizes, [printed.rstrip() for _, _, printed in parts[:-1]]
+    return code.tobytes(), sizes, texts
 
 
 def _covering(co: CodeObject, text: str) -> dict[int, Code] | None:
@@ -136,48 +140,32 @@ def _covering(co: CodeObject, text: str) -> dict[int, Code] | None:
     None where they are not, or data is among them.
     """
     sections = co.code_sections
-    if "\n\t." in text or any(_has_data(co, section) for section in sections):
+    if any(_has_data(co, section) for section in sections):
         return None
     columns = _columns(text)
     if columns is None or columns[0] != b"".join(section.data for section in sections):
         return None
     _, sizes, texts = columns
-    ends = list(accumulate(sizes))
+    stops = list(accumulate(sizes, initial=0))
     found: dict[int, Code] = {}
     first = base = 0
     for section in sections:
-        after = first
-        if section.size:
-            after = bisect.bisect_left(ends, base + section.size, first) + 1
-            if ends[after - 1] != base + section.size:
-                return None
-        moved = section.addr - base
-        addresses = [moved + end for end in (base, *ends[first : after - 1])][: after - first]
-        own = Code(section.data, addresses, texts[first:after])
+        after = bisect.bisect_left(stops, base + section.size, first)
+        if stops[after] != base + section.size:
+            return None
+        ends = stops[first : after + 1]
+        if base:
+            ends = [stop - base for stop in ends]
+        own = Code(section.data, section.addr, ends, texts[first:after])
+        if any(mnemonic.startswith(".") for mnemonic in own.by_mnemonic):
+            return None
         if "/*" in text:
-            marked = zip(addresses, map(own.bytes_at, range(len(own))), own.texts, strict=True)
-            own = Code.of([_instruction(*fields) for fields in marked])
+            own = Code.of(
+                [_instruction(*item[:3]) for item in own if isinstance(item, Instruction)]
+            )
         found[section.index] = own
         first, base = after, base + section.size
     return found
-
-
-def _leaves_undecoded(co: CodeObject, text: str) -> bool:
-    """Whether a disassembly of *co* shows that something stays undecoded.
-
-    It does where its first data is behind lines that are exactly the code up to there, and no
-    don't-care bits make an instruction of it.
-    """
-    sections = co.code_sections
-    data = text.find("\n\t.")
-    columns = _columns(text[:data]) if data >= 0 and len(sections) == 1 else None
-    if columns is None or _has_data(co, sections[0]):
-        return False
-    at, code = len(columns[0]), sections[0].data
-    rows = dont_care_rows(co.target.processor)
-    return code.startswith(columns[0]) and not any(
-        row.apply(code[at : at + row.size]) for row in rows
-    )
 
 
 def _instruction(address: int, data: bytes, text: str) -> Instruction:
@@ -199,52 +187,39 @@ def decode(
     llvm: Llvm,
     dump: Dump | None = None,
     extra: tuple[str, ...] = (),
-    *,
-    whole: bool = False,
 ) -> dict[int, Code]:
     """The code of each code section of *co*, by section index.
 
-    *dump* is a disassembly of the object itself that has already run, *extra* are subtarget
-    features beside those of :func:`features`. With *whole* no more work than needed is done on
-    code of which something stays undecoded: what is returned then is only good to tell so.
+    *extra* are subtarget features beside those of :func:`features`, *dump* is a disassembly of the
+    object itself that has already run, with :func:`~coasm.llvm.run.first_features`.
     """
     mattr = ",".join((*features(co), *extra))
     if not _prints_safely(co):
         dump = Dump("", False)
-    elif dump is None or extra or "wavefrontsize64" in mattr:
+    elif dump is None or extra != first_features(co.target) or "wavefrontsize64" in mattr:
         with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
             path = os.path.join(folder, "in.co")
             write_bytes(path, co.data)
             dump = objdump(llvm, [path], mattr)
     found = _covering(co, dump.text) if dump.complete else None
-    if found is None and whole and _leaves_undecoded(co, dump.text):
-        everything = ((s.index, Raw(s.addr, s.data, "undecoded")) for s in co.code_sections)
-        return {index: Code.of([raw]) for index, raw in everything}
     if found is None:
         rows = parse_dump(dump.text) if dump.complete else []
         found = {
-            section.index: Code.of(_section_items(co, llvm, section, rows, mattr, whole=whole))
+            section.index: Code.of(_section_items(co, llvm, section, rows, mattr))
             for section in co.code_sections
         }
-        if whole and any(undecoded(own) for own in found.values()):
-            return found
     if co.target.processor.version[:2] == (12, 5):
-        from coasm.asm.vgpr_msb import with_registers
+        from coasm.asm.vgpr_msb import has_states, with_registers
 
-        lists = {index: list(code) for index, code in found.items()}
-        lists = with_registers(co, llvm, lists, mattr)
-        return {index: Code.of(items) for index, items in lists.items()}
+        if has_states(found):
+            lists = {index: list(code) for index, code in found.items()}
+            lists = with_registers(co, llvm, lists, mattr)
+            return {index: Code.of(items) for index, items in lists.items()}
     return found
 
 
 def _section_items(
-    co: CodeObject,
-    llvm: Llvm,
-    section: Section,
-    rows: list[tuple[int, int, str]],
-    mattr: str,
-    *,
-    whole: bool,
+    co: CodeObject, llvm: Llvm, section: Section, rows: list[tuple[int, int, str]], mattr: str
 ) -> list[Item]:
     """The items of one section; *rows* are those of the whole object's disassembly."""
     end = section.addr + section.size
@@ -260,7 +235,7 @@ def _section_items(
     if position == end and len(items) == len(own):
         return items
     printed = {a: (size, text) for a, size, text in own}
-    return _Careful(co, llvm, section, mattr).decode(printed, whole=whole)
+    return _Careful(co, llvm, section, mattr).decode(printed)
 
 
 def _prints_safely(co: CodeObject) -> bool:
@@ -317,24 +292,15 @@ class _Careful:
         self.unknown = "LLVM cannot decode it"
         self.probes = 0
 
-    def decode(self, printed: dict[int, tuple[int, str]], *, whole: bool = False) -> list[Item]:
-        """The section's items. *printed* is what the plain disassembly gave for it, if it ran.
-
-        With *whole* it ends as soon as it is certain that something stays undecoded.
-        """
+    def decode(self, printed: dict[int, tuple[int, str]]) -> list[Item]:
+        """The section's items. *printed* is what the plain disassembly gave for it, if it ran."""
         if not printed and self._probe(_S_NOP, [0]) is None:
             self.unknown = f"LLVM does not disassemble {self.co.target.name}"
             return self._walk({}, settle=True)[0]
         items, again = self._walk(printed or self._dump())
-        before = 0, 0
         for _ in range(_ROUNDS):
             if not again:
                 return items
-            # Where nothing new was patched or joined, what is data is so for good.
-            now = len(self.widths), len(self.inside)
-            if whole and now == before and undecoded(items):
-                return items
-            before = now
             items, again = self._walk(self._dump())
         return self._walk(self._dump(), settle=True)[0]
 
@@ -598,44 +564,89 @@ class Disassembly(NamedTuple):
         return tuple(i for i in self.items if isinstance(i, Instruction))
 
 
-#: GFX11 and later name the halves of a VGPR in 16-bit instructions (v3.l, v3.h). LLVM has both
-#: this and an older way, in which it cannot name the upper halves; the older one is its default.
-TRUE16 = "+real-true16"
-
-
 #: Vector instructions with an operand of 16 or 8 bits; every other prints the same with halves.
 _NARROW = re.compile(r"v_\w*(?:16|8)")
+_HALF, _LOWER = re.compile(r"\bv\d+\.[lh]\b"), re.compile(r"\b(v\d+)\.l\b")
+#: Instructions with an operand of 16 bits that is half a register; packed ones take it whole.
+_HALVES = re.compile(
+    r"v_(?!pk_|permlane|s?wmma|dot|cvt_(?:scale|pk|sr))(?:\w+_)?(?:bf|[fiub])16"
+    r"(?:_(?:[fiu](?:32|64)|fp8|bf8))?(?:_e32|_e64)?$"
+)
+#: GFX10 and later: the top bits of a VOP3 encoding, and its four op_sel bits.
+_VOP3, _OP_SEL = 0x35, 0x7800
+#: v128 to v255: the upper half of a register in the shorter encodings of 16-bit instructions.
+_UPPER_HALF = re.compile(r"\bv(?:12[89]|1[3-9]\d|2\d\d)\b")
 
 
-def has_true16(target: TargetID) -> bool:
-    """Whether 16-bit instructions of the target name halves of VGPRs."""
-    return target.processor.version[0] >= 11
+def without_halves(co: CodeObject, llvm: Llvm, code: dict[int, Code]) -> dict[int, Code] | None:
+    """*code*, as :func:`decode` gave it with :data:`TRUE16`, as it is printed without.
 
-
-def with_halves(co: CodeObject, llvm: Llvm, code: dict[int, Code]) -> dict[int, Code]:
-    """*code*, as :func:`decode` gave it, printed with :data:`TRUE16`.
-
-    Only what can have an operand of 16 or 8 bits is decoded again, each encoding once.
+    That differs where halves are named, and for lower ones only in that ``v3.l`` is ``v3``. None
+    where it leaves something unsaid: data, or an upper half that the text does not name.
     """
-    if not any(own.others for own in code.values()):
-        narrow = {
-            index: {at: own.bytes_at(at) for at in own.positions(_NARROW.match)}
-            for index, own in code.items()
-        }
-        distinct = dict.fromkeys(data for own in narrow.values() for data in own.values())
-        mattr = ",".join((*features(co), TRUE16))
-        rows = decode_bytes(co, llvm, b"".join(distinct), [0], mattr) or []
-        if [size for _, size, _ in rows] == [len(data) for data in distinct]:
-            printed = {data: text for data, (_, _, text) in zip(distinct, rows, strict=True)}
-            if not any("/*" in text for text in printed.values()):
-                found = {}
-                for index, own in code.items():
-                    texts = list(own.texts)
-                    for at, data in narrow[index].items():
-                        texts[at] = printed[data]
-                    found[index] = Code(own.data, own.addresses, texts)
-                return found
-    return decode(co, llvm, extra=(TRUE16,))
+    halved = {
+        index: [at for at in own.positions(_NARROW.match) if _HALF.search(own.texts[at])]
+        for index, own in code.items()
+    }
+    texts = {own.bytes_at(at): own.texts[at] for i, own in code.items() for at in halved[i]}
+    if not texts or _names_halves(co, llvm, next(iter(texts))):
+        return None if leaves_unsaid(code) else code
+    if any(own.others.keys() & set(halved[index]) for index, own in code.items()):
+        whole = decode(co, llvm)  # with the registers that they reach
+        return None if leaves_unsaid(whole) else whole
+    printed = {data: _LOWER.sub(r"\1", text) for data, text in texts.items()}
+    upper = {data: text for data, text in printed.items() if _HALF.search(text)}
+    if any(_HALVES.match(t.split()[0]) and not _is_vop3(data) for data, t in upper.items()):
+        return None  # the shorter encodings have nothing that could name it
+    if upper:
+        rows = decode_bytes(co, llvm, b"".join(upper), [0], ",".join(features(co))) or []
+        if [size for _, size, _ in rows] != [len(data) for data in upper]:
+            return None
+        upper = {data: text for data, (_, _, text) in zip(upper, rows, strict=True)}
+        if any(text.startswith(_DATA) or _leaves_out(text, data) for data, text in upper.items()):
+            return None
+    printed |= upper
+    found = {}
+    for index, own in code.items():
+        changed = list(own.texts)
+        for at in halved[index]:
+            changed[at] = printed[own.bytes_at(at)]
+        found[index] = Code(own.data, own.start, own.stops, changed, own.others)
+    return found
+
+
+#: Processor and disassembler → whether its own way is :data:`TRUE16`.
+_DEFAULT: dict[tuple[str, str], bool] = {}
+
+
+def _names_halves(co: CodeObject, llvm: Llvm, data: bytes) -> bool:
+    """Whether LLVM prints halves by itself, judged by an instruction that has one."""
+    key = co.target.name, llvm.objdump
+    if key not in _DEFAULT:
+        rows = decode_bytes(co, llvm, data, [0], ",".join(features(co))) or []
+        _DEFAULT[key] = any(_HALF.search(text) for _, _, text in rows)
+    return _DEFAULT[key]
+
+
+def leaves_unsaid(code: dict[int, Code]) -> bool:
+    """Whether something is data, or an instruction whose text leaves out a half of a register."""
+    return any(undecoded(own) for own in code.values()) or any(
+        _leaves_out(own.texts[at], own.bytes_at(at))
+        for own in code.values()
+        for at in own.positions(_HALVES.match)
+    )
+
+
+def _leaves_out(text: str, data: bytes) -> bool:
+    if "op_sel" in text or not _HALVES.match(text.partition(" ")[0]):
+        return False
+    if _is_vop3(data):
+        return int.from_bytes(data[:4], "little") & _OP_SEL != 0 and len(data) >= 8
+    return _UPPER_HALF.search(text) is not None
+
+
+def _is_vop3(data: bytes) -> bool:
+    return data[3] >> 2 == _VOP3
 
 
 def disassemble(co: CodeObject, llvm: Llvm) -> Disassembly:

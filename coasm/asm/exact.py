@@ -9,6 +9,7 @@ made from the very text that is handed out, is kept: a round trip links it.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from copy import deepcopy
 from typing import NamedTuple
 
@@ -23,12 +24,13 @@ from coasm.asm.decode import (
     decode_bytes,
     features,
     has_true16,
+    leaves_unsaid,
     undecoded,
-    with_halves,
+    without_halves,
 )
 from coasm.asm.listing import Knowledge, Listing, head_lines, render
 from coasm.asm.names import display
-from coasm.asm.quirks import dont_care_rows, dropped, has_respellings, respell
+from coasm.asm.quirks import dont_care_rows, doubtful, dropped, has_respellings, respell
 from coasm.asm.references import References, find_references
 from coasm.asm.sections import carried_sections
 from coasm.codeobject import CodeObject, Section
@@ -73,15 +75,18 @@ def exact_listing(
     if not has_true16(co.target):
         return _settled(co, llvm, decode(co, llvm, dump), output)
     # The way that LLVM prefers where it says everything, else the one that leaves less unsaid.
-    code = decode(co, llvm, dump, whole=True)
-    found = None if _unsaid(code) else _exact(co, llvm, code, output, whole=True)
-    if found is None:
-        other = _settled(co, llvm, with_halves(co, llvm, code), output, (TRUE16,))
-        if other.undecoded:
-            found = _settled(co, llvm, decode(co, llvm, dump), output)
-        if found is None or other.raw <= found.raw:
-            return other
-    return found
+    halves = decode(co, llvm, dump, (TRUE16,))
+    doubtful = any(undecoded(own) for own in halves.values())
+    code = decode(co, llvm) if doubtful else without_halves(co, llvm, halves)
+    if code is not None and not (doubtful and leaves_unsaid(code)):
+        found = _exact(co, llvm, code, output, whole=True)
+        if found is not None:
+            return found
+    other = _settled(co, llvm, halves, output, (TRUE16,))
+    if not doubtful or code is None:
+        return other
+    found = _settled(co, llvm, code, output)
+    return other if other.raw <= found.raw else found
 
 
 def _settled(
@@ -129,6 +134,9 @@ def _exact(
         for item in own.others.values()
         if isinstance(item, Instruction) and item.registers
     }
+    _ask(co, code, known, what, llvm)
+    if whole and known.raw:
+        return None
     digest, commands = _digest(co.data), _commands(output, what)
     for _ in range(_ROUNDS):
         warnings = _warnings(co, code, references, known)
@@ -174,35 +182,6 @@ def _drop_idle_pins(listing: Listing, built: Built, known: Knowledge) -> bool:
     return bool(idle)
 
 
-def _unsaid(code: dict[int, Code]) -> bool:
-    """Whether something is data, or an instruction whose text leaves out a half of a register."""
-    return any(undecoded(own) for own in code.values()) or any(
-        _leaves_out(own.texts[at], own.bytes_at(at))
-        for own in code.values()
-        for at in own.positions(_HALVES.match)
-    )
-
-
-def _leaves_out(text: str, data: bytes) -> bool:
-    if "op_sel" in text:
-        return False
-    word = int.from_bytes(data[:4], "little")
-    if word >> 26 == _VOP3:
-        return word & _OP_SEL != 0 and len(data) >= 8
-    return _UPPER_HALF.search(text) is not None
-
-
-#: Instructions with an operand of 16 bits that is half a register; packed ones take it whole.
-_HALVES = re.compile(
-    r"v_(?!pk_|permlane|s?wmma|dot|cvt_(?:scale|pk|sr))(?:\w+_)?(?:bf|[fiub])16"
-    r"(?:_(?:[fiu](?:32|64)|fp8|bf8))?(?:_e32|_e64)?$"
-)
-#: GFX10 and later: the top bits of a VOP3 encoding, and its four op_sel bits.
-_VOP3, _OP_SEL = 0x35, 0x7800
-#: v128 to v255: the upper half of a register in the shorter encodings of 16-bit instructions.
-_UPPER_HALF = re.compile(r"\bv(?:12[89]|1[3-9]\d|2\d\d)\b")
-
-
 def _digest(data: bytes) -> str:
     try:  # hashlib loads OpenSSL, which takes longer than the digest
         from _sha256 import sha256  # type: ignore[import-not-found,unused-ignore]
@@ -232,17 +211,17 @@ _SEEN: dict[tuple[str, str], tuple[int, int]] = {}
 def _predict(co: CodeObject, code: dict[int, Code], known: Knowledge) -> None:
     """Pins and spellings that are known beforehand; the first round checks each of them."""
     processor = co.target.processor
-    respelled = has_respellings(processor)
-    rows = dont_care_rows(processor)
     for own in code.values():
         for mnemonic, positions in own.by_mnemonic.items():
             if not mnemonic:
                 continue  # data
             masks = _SEEN.get((processor.name, mnemonic)) or dropped(processor, mnemonic)
+            respelled = has_respellings(processor, mnemonic)
+            rows = [row for row in dont_care_rows(processor) if mnemonic in row.what]
             if not (any(masks) or respelled or rows):
                 continue
             for at in positions:
-                address, data = own.addresses[at], own.bytes_at(at)
+                address, data = own.address(at), own.bytes_at(at)
                 clear, bits = masks
                 spelling = respell(processor, own.texts[at]) if respelled else None
                 if spelling is not None:
@@ -255,6 +234,32 @@ def _predict(co: CodeObject, code: dict[int, Code], known: Knowledge) -> None:
                 changed = (word & ~clear) | bits
                 if changed != word:
                     known.pins[address] = changed.to_bytes(len(data), "little")
+
+
+def _ask(
+    co: CodeObject, code: dict[int, Code], known: Knowledge, what: Declared, llvm: Llvm
+) -> None:
+    """Note which of the instructions that LLVM is likely to refuse it does refuse."""
+    asked: dict[str, list[int]] = defaultdict(list)  # text → addresses
+    for own in code.values():
+        for mnemonic, positions in own.by_mnemonic.items():
+            patterns = doubtful(co.target.processor, mnemonic)
+            for at in positions if patterns else ():
+                if any(pattern.match(own.texts[at]) for pattern in patterns):
+                    asked[own.texts[at]].append(own.address(at))
+    if not asked:
+        return
+    texts = list(asked)
+    built = assemble_listing(
+        "\n".join([*texts, ""]),
+        what.target,
+        what.code_object_version,
+        llvm,
+        features=feature_list(what),
+    )
+    for line, message in _errors(built.messages):
+        for address in asked[texts[line]]:
+            known.raw[address] = f"LLVM refuses it: {message}"
 
 
 def _remember(processor: str, item: Instruction, made: bytes) -> None:

@@ -76,14 +76,16 @@ class Knowledge:
 class Lines(NamedTuple):
     """Where the items of a section's *code* are written.
 
-    ``numbers`` are their lines, counted from 0, or -1 for data; ``written`` is the text of the
-    instructions, by position, that are not written as the disassembler prints them.
+    ``runs`` are positions in *code* and the line, counted from 0, of the item there: those up to
+    the next are on the lines behind it. ``written`` is the text of the instructions, by position,
+    that are not written as the disassembler prints them; ``data`` are the positions of data.
     """
 
     section: int
     code: Code
-    numbers: list[int]
+    runs: list[tuple[int, int]]
     written: dict[int, str]
+    data: frozenset[int]
 
 
 class Listing(NamedTuple):
@@ -98,16 +100,20 @@ class Listing(NamedTuple):
 
     @property
     def instruction_count(self) -> int:
-        return sum(len(own.numbers) - own.numbers.count(-1) for own in self.code)
+        return sum(len(own.code) - len(own.data) for own in self.code)
 
     def rows(self) -> list[tuple[int, int, Instruction]]:
         """(0-based line, section index, instruction as written) of each, in address order."""
-        return [
-            (line, own.section, item._replace(text=own.written.get(at, item.text)))
-            for own in self.code
-            for at, (line, item) in enumerate(zip(own.numbers, own.code, strict=True))
-            if line >= 0 and isinstance(item, Instruction)
-        ]
+        found = []
+        for own in self.code:
+            items = list(own.code)
+            for (low, line), (high, _) in pairwise([*own.runs, (len(items), 0)]):
+                for at in range(low, high):
+                    item = items[at]
+                    if at not in own.data and isinstance(item, Instruction):
+                        item = item._replace(text=own.written.get(at, item.text))
+                        found.append((line + at - low, own.section, item))
+        return found
 
 
 def pin_comment(original: bytes, llvm: bytes) -> str:
@@ -116,7 +122,8 @@ def pin_comment(original: bytes, llvm: bytes) -> str:
 
 
 def _words(data: bytes) -> str:
-    return " ".join([f"{word:08X}" for (word,) in struct.iter_unpack("<I", data)])
+    words = struct.unpack(f"<{len(data) // 4}I", data)
+    return " ".join(["%08X"] * len(words)) % words
 
 
 def render(
@@ -171,10 +178,6 @@ class _Writer:
         self.pointers = references.data
         self.references = {
             a: r for a, r in references.code.items() if r.anchor not in known.numeric
-        }
-        self.starts = {  # section index → where a label can stand
-            index: {*own.addresses, co.sections[index].addr + co.sections[index].size}
-            for index, own in code.items()
         }
         self.branches = references.branches
         self.targets = self._branch_targets()
@@ -244,11 +247,10 @@ class _Writer:
         named = {r.target for r in self.references.values()}
         named |= {p.target for ps in self.pointers.values() for p in ps.values() if p.base is None}
         raw = self.known.raw
-        for index, starts in self.starts.items():
+        for index, own in self.code.items():
             section = self.co.sections[index]
             wanted = named | {t for address, t in self.branches[index] if address not in raw}
-            wanted &= starts
-            for target in wanted:
+            for target in filter(own.stops_at, wanted):
                 found[target] = (
                     f".L{target - section.addr:04x}_{index}"
                     if len(self.code) > 1
@@ -410,8 +412,12 @@ class _Writer:
 
     def _size(self, symbol: Symbol, name: str, section: Section) -> None:
         """The size of a symbol, unless it is written where the code that it spans ends."""
-        if symbol.size and not (section.code and symbol.value + symbol.size in self.item_starts):
+        if symbol.size and not (section.code and self._ends_at(section, symbol)):
             self.lines.append(f"\t.size\t{name}, {symbol.size}")
+
+    def _ends_at(self, section: Section, symbol: Symbol) -> bool:
+        """Whether a label can stand where a symbol in code ends."""
+        return self.code[section.index].stops_at(symbol.value + symbol.size)
 
     def _end_label(self, address: int, section: Section) -> str:
         suffix = f"_{section.index}" if len(self.code) > 1 else ""
@@ -460,21 +466,20 @@ class _Writer:
     # --- code ------------------------------------------------------------------------------
 
     def _code_section(self, section: Section) -> None:
-        self.item_starts = self.starts[section.index]
         low, high = section.addr, section.addr + section.size
-        symbols = self.by_section[section.index]
+        symbols, code = self.by_section[section.index], self.code[section.index]
         self._section_line(section)
         self._align(section.align)
         starts = sorted(symbols)
         self.ends: dict[int, list[str]] = defaultdict(list)  # address → names that end there
         for address in starts:
             for symbol in symbols[address]:
-                if symbol.size and address + symbol.size in self.item_starts:
+                if symbol.size and self._ends_at(section, symbol):
                     self.ends[address + symbol.size].append(self.names[symbol.index])
         # Where the code of a frame entry ends is no symbol's place: that may move to its alignment.
         for pointers in self.pointers.values():
             for pointer in pointers.values():
-                if pointer.base is not None and pointer.target in self.item_starts:
+                if pointer.base is not None and code.stops_at(pointer.target):
                     self.frame_ends[pointer.target] = self._end_label(pointer.target, section)
                     self.ends.setdefault(pointer.target, [])
         self.used_targets: set[int] = {t for t in self.fixed_targets if low <= t <= high}
@@ -482,27 +487,29 @@ class _Writer:
         jumps = self._jumps(section)
         labelled = {*starts, *self.ends, *self.entries}
         pieces = self._split(section, labelled | set(self.targets))
-        begun = pieces.addresses
-        pending = sorted({*starts} - {*begun, high}, reverse=True)
+        pending = [a for a in reversed(starts) if not pieces.stops_at(a)]
         # The instructions whose line is not their text alone, ...
         shown = ["\t" + text for text in pieces.texts]
         written: dict[int, str] = {}
         changed = jumps.keys() | self.remarks.keys() | known.pins.keys() | known.spellings.keys()
         changed |= self.references.keys()
-        for at in [at for at, address in enumerate(begun) if address in changed]:
+        for at in pieces.places(changed):
             if pieces.texts[at]:
-                text, shown[at] = self._instruction(pieces, at, section, jumps.get(begun[at]))
+                text, shown[at] = self._instruction(
+                    pieces, at, section, jumps.get(pieces.address(at))
+                )
                 if text != pieces.texts[at]:
                     written[at] = text
         # ... and the items that are data, or have something before them.
         special = labelled | self.used_targets | known.raw.keys()
         special.update(raw.address for raw in pieces.raws)
-        special.update(begun[bisect_right(begun, a) - 1] for a in pending if begun and a > low)
-        lines, numbers = self.lines, list[int]()
+        stops = pieces.stops
+        special.update(low + stops[bisect_right(stops, a - low) - 1] for a in pending if a > low)
+        lines = self.lines
+        runs, data = [(0, len(lines))], set[int]()
         done = 0
-        for at in [at for at, address in enumerate(begun) if address in special]:
-            address = begun[at]
-            numbers += range(len(lines), len(lines) + at - done)
+        for at in pieces.places(special):
+            address = pieces.address(at)
             lines += shown[done:at]
             done = at
             if address in labelled:
@@ -516,12 +523,12 @@ class _Writer:
                 reason = f"{display(pieces.texts[at])}: {known.raw[address]}"
                 raw = Raw(address, pieces.bytes_at(at), reason)
             if isinstance(raw, Raw):
-                numbers.append(-1)
+                data.add(at)
                 self._raw(raw)
                 done = at + 1
-        numbers += range(len(lines), len(lines) + len(pieces) - done)
+            runs.append((done, len(lines)))
         lines += shown[done:]
-        self.placed.append(Lines(section.index, pieces, numbers, written))
+        self.placed.append(Lines(section.index, pieces, runs, written, frozenset(data)))
         self._labels_at(high, section)
         if high in self.used_targets:
             lines.append(f"{self.targets[high]}:")
@@ -534,14 +541,11 @@ class _Writer:
         functions = self.entries | {s.value for s in self.co.symbols if s.type == STT_FUNC}
         changes: list[tuple[int, int, list[Raw]]] = []
         for low, high in _runs_of_zeros(code, labels):
-            after = code[high] if high < len(code) else None
-            padding = after is None or (
-                isinstance(after, Instruction) and after.address in functions
-            )
-            end = after.address if after else section.addr + section.size
-            data = bytes(end - code.addresses[low])
+            end = section.addr + code.stops[high]
+            padding = high == len(code) or (code.texts[high] and end in functions)
+            data = bytes(end - code.address(low))
             if padding or len(data) >= ZERO_RUN:
-                changes.append((low, high, [Raw(code.addresses[low], data, "zeros")]))
+                changes.append((low, high, [Raw(code.address(low), data, "zeros")]))
         for at, item in code.others.items():
             if isinstance(item, Raw):
                 low, end = item.address, item.address + len(item.data)
@@ -579,7 +583,7 @@ class _Writer:
             self.lines.append(f"{label}:")
             self._attributes(symbol, name)
             self.lines.append(f"\t.set {name}, {label}{address - base:+d}")
-            if symbol.size and address + symbol.size not in self.item_starts:
+            if symbol.size and not (section.code and self._ends_at(section, symbol)):
                 self.lines.append(f"\t.size {name}, {symbol.size}")
 
     def _instruction(
@@ -587,7 +591,7 @@ class _Writer:
     ) -> tuple[str, str]:
         """The text of an instruction, and its line; *jump* is where it goes, and its label."""
         known = self.known
-        address = code.addresses[at]
+        address = code.address(at)
         text = known.spellings.get(address) or code.texts[at]
         comment = ""
         if jump is not None:
@@ -654,7 +658,6 @@ class _Writer:
 
     def _data_section(self, section: Section) -> None:
         symbols = self.by_section[section.index]
-        self.item_starts = set()
         descriptors = {
             k.descriptor_address: k
             for k in self.co.kernels
@@ -791,14 +794,14 @@ class _Writer:
 
 def _runs_of_zeros(code: Code, labels: set[int]) -> Iterator[tuple[int, int]]:
     """Where instructions are that consist of zero bytes: from and to; a label begins a new run."""
-    stops = [*code.addresses, code.addresses[0] + len(code.data)] if code.addresses else []
+    stops, texts = code.stops, code.texts
     for zeros in _ZERO_WORDS.finditer(code.data):
-        low = bisect_left(stops, stops[0] + zeros.start())
-        high = bisect_right(stops, stops[0] + zeros.end()) - 1
-        for at in [at for at in range(low, high) if stops[at] in labels or not code.texts[at]]:
+        low = bisect_left(stops, zeros.start())
+        high = bisect_right(stops, zeros.end()) - 1
+        for at in [at for at in range(low, high) if code.address(at) in labels or not texts[at]]:
             if at > low:
                 yield low, at
-            low = at if code.texts[at] else at + 1
+            low = at if texts[at] else at + 1
         if high > low:
             yield low, high
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 import struct
 from array import array
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from coasm.codeobject.elf import SHT_RELA, Elf
@@ -26,8 +27,7 @@ _PIN = re.compile(r"// pin ((?:[0-9A-F]{8} ?)+)over ((?:[0-9A-F]{8} ?)+)(?=[^0-9
 # Lines in between stand for several instructions, or for none: strings of the metadata.
 _OPEN = frozenset((".macro", ".rept", ".irp", ".irpc", ".amdgpu_metadata"))
 _CLOSE = frozenset((".endm", ".endmacro", ".endr", ".end_amdgpu_metadata"))
-#: How these begin.
-_BEGIN = frozenset(word[:2] for word in _OPEN | _CLOSE)
+_BRACKET = re.compile(r"\.(?:macro|rept|irp|endm|endr|(?:end_)?amdgpu_metadata)")
 _SECTION = ".coasm.marks"
 
 
@@ -45,36 +45,42 @@ def _bytes(words: str) -> bytes:
     return found.tobytes()
 
 
-def find_pins(lines: list[str]) -> list[Pin]:
+def find_pins(text: str) -> list[Pin]:
     """The pins of a listing. Those inside macros and repetitions are left out: an instruction that
     stands for several cannot be followed to one place.
     """
+    starts, depths = [-1], [0]  # how deep it is from where on
+    for start, line, _ in _lines_with(_BRACKET, text):
+        word = line.split(None, 1)[0]
+        depths.append(max(depths[-1] + (word in _OPEN) - (word in _CLOSE), 0))
+        starts.append(start)
     found = []
-    depth = 0
-    for index, line in [
-        (index, line)
-        for index, line in enumerate(lines)
-        if "// pin " in line or line.lstrip()[:2] in _BEGIN
-    ]:
-        stripped = line.lstrip()
-        if stripped.startswith("."):
-            word = stripped.split(None, 1)[0]
-            if word in _OPEN:
-                depth += 1
-            elif word in _CLOSE:
-                depth = max(depth - 1, 0)
-        if "// pin " in line and not depth:
-            match = _PIN.search(line)
-            if match and not _NO_INSTRUCTION.match(stripped):
-                found.append(Pin(index, _bytes(match[1]), _bytes(match[2])))
+    number = counted = 0
+    for start, line, match in _lines_with(_PIN, text):
+        number += text.count("\n", counted, start)
+        counted = start
+        deep = depths[bisect_right(starts, start) - 1]
+        if not deep and not _NO_INSTRUCTION.match(line.lstrip()):
+            found.append(Pin(number, _bytes(match[1]), _bytes(match[2])))
     return found
 
 
-def mark(lines: list[str], wanted: Iterable[int]) -> str:
+def _lines_with(wanted: re.Pattern[str], text: str) -> Iterator[tuple[int, str, re.Match[str]]]:
+    """Where each line begins that holds what is *wanted*, the line, and the first match in it."""
+    end = -1
+    for match in wanted.finditer(text):
+        if match.start() < end:
+            continue
+        start = text.rfind("\n", max(end, 0), match.start()) + 1
+        end = text.find("\n", match.end())
+        end = len(text) if end < 0 else end
+        yield start, text[start:end], match
+
+
+def mark(text: str, wanted: Iterable[int]) -> str:
     """The text with a label at each of the *wanted* lines, and the table of those labels."""
-    text = "\n".join(lines)
     guarded = "/*" in text or ".if" in text
-    result, numbers = list(lines), list(wanted)
+    result, numbers = text.split("\n"), list(wanted)
     for line in numbers:
         result[line] = f".Lcoasm_mark_{line}:{result[line]}"
     result.append(f'\t.section {_SECTION},"e",@progbits')

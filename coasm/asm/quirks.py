@@ -1,13 +1,14 @@
 """Where LLVM's assembler and disassembler do not agree with each other or with AMD's assembler.
 
-Three tables, each row a fact that was found by going through LLVM there and back:
+Tables, each row of them a fact that was found by going through LLVM there and back:
 
 * :data:`DONT_CARE`: encodings that LLVM's disassembler reads only with certain don't-care bits set,
   which AMD's assembler leaves clear;
 * :data:`DROPPED`: bits that LLVM's assembler writes otherwise than AMD's although its disassembler
   ignores them: a first guess that saves an assembler run, always checked;
 * :data:`RESPELLINGS`: text that the assembler refuses as the disassembler prints it, and the
-  spelling of the same instruction that it takes.
+  spelling of the same instruction that it takes;
+* :data:`DOUBTFUL`: text that the assembler is likely to refuse, of which it is asked beforehand.
 """
 
 from __future__ import annotations
@@ -21,10 +22,13 @@ from coasm.target import Processor
 
 __all__ = [
     "DONT_CARE",
+    "DOUBTFUL",
     "DROPPED",
     "RESPELLINGS",
     "DontCare",
+    "decodable",
     "dont_care_rows",
+    "doubtful",
     "dropped",
     "has_respellings",
     "respell",
@@ -42,7 +46,7 @@ def _gfx950(processor: Processor) -> bool:
 class DontCare(NamedTuple):
     """Encodings of *size* bytes with ``word & mask == value``, whose *bits* must be set.
 
-    All three are little-endian integers over the whole encoding.
+    All three are little-endian integers over the whole encoding; *what* names the mnemonics.
     """
 
     what: str
@@ -103,6 +107,12 @@ DONT_CARE: tuple[DontCare, ...] = (
 def dont_care_rows(processor: Processor) -> tuple[DontCare, ...]:
     """The rows of :data:`DONT_CARE` for *processor*."""
     return tuple(row for row in DONT_CARE if row.targets(processor))
+
+
+def decodable(processor: Processor, data: bytes) -> bytes:
+    """The encoding *data* with the don't-care bits that LLVM's disassembler wants."""
+    changed = (row.apply(data) for row in dont_care_rows(processor))
+    return next((made for made in changed if made is not None), data)
 
 
 # VOP3 instructions with two sources: those whose absent third one compilers have set to 128 (inline
@@ -191,20 +201,24 @@ def _packed_scalar(match: re.Match[str]) -> tuple[str, int]:
     return " ".join([match[1], match[2], *(f"{key}:{value}" for key, value in said)]), cleared
 
 
-#: (targets, pattern of the text, its other spelling and the encoding's bits that it clears)
+#: (targets, mnemonics, pattern of the text, its other spelling and the bits that it clears)
 RESPELLINGS: tuple[
     tuple[
         Callable[[Processor], bool],
         re.Pattern[str],
+        re.Pattern[str],
         Callable[[re.Match[str]], tuple[str, int]],
     ],
     ...,
-] = ((_gfx125, _PACKED, _packed_scalar),)
+] = ((_gfx125, re.compile(r"v_pk_(?:fma|mul|add)_f32$"), _PACKED, _packed_scalar),)
 
 
-def has_respellings(processor: Processor) -> bool:
-    """Whether any row of :data:`RESPELLINGS` is for *processor*."""
-    return any(targets(processor) for targets, _, _ in RESPELLINGS)
+def has_respellings(processor: Processor, mnemonic: str = "") -> bool:
+    """Whether any row of :data:`RESPELLINGS` is for *processor* and, if it is given, *mnemonic*."""
+    return any(
+        targets(processor) and (not mnemonic or names.match(mnemonic))
+        for targets, names, *_ in RESPELLINGS
+    )
 
 
 def respell(processor: Processor, text: str) -> tuple[str, int] | None:
@@ -212,10 +226,37 @@ def respell(processor: Processor, text: str) -> tuple[str, int] | None:
 
     With it the bits of the encoding that the other spelling clears; None where none is known.
     """
-    for targets, pattern, rewrite in RESPELLINGS:
+    for targets, _, pattern, rewrite in RESPELLINGS:
         match = pattern.match(text) if targets(processor) else None
         if match:
             changed = rewrite(match)
             if changed[0] != text:
                 return changed
     return None
+
+
+def _gfx120(processor: Processor) -> bool:
+    return processor.version[:2] == (12, 0)
+
+
+# The first source of both halves, and the second, is the same VGPR.
+_NO_MOVES = r"(?!v_dual_mov_b32 .*:: v_dual_mov_b32 )"
+_SAME_SRC0 = re.compile(_NO_MOVES + r"v_dual_\w+ v\d+, v(\d+)\b.* :: v_dual_\w+ v\d+, v\1\b")
+_SAME_SRC1 = re.compile(
+    _NO_MOVES + r"v_dual_\w+ v\d+, [^,]+, v(\d+)\b.* :: v_dual_\w+ v\d+, [^,]+, v\1\b"
+)
+
+#: (targets, mnemonics, pattern of the text). The halves of a VOPD instruction must read different
+#: VGPR banks, but on GFX12 compilers since ROCm 7.15 let both read the same VGPR, as two moves
+#: could before. Source: LLVM 22, AMDGPUBaseInfo.cpp, getInvalidCompOperandIndex.
+DOUBTFUL: tuple[tuple[Callable[[Processor], bool], re.Pattern[str], re.Pattern[str]], ...] = (
+    (_gfx120, re.compile(r"v_dual_"), _SAME_SRC0),
+    (_gfx120, re.compile(r"v_dual_"), _SAME_SRC1),
+)
+
+
+def doubtful(processor: Processor, mnemonic: str) -> list[re.Pattern[str]]:
+    """The patterns of :data:`DOUBTFUL` for *mnemonic* on *processor*."""
+    return [
+        text for targets, names, text in DOUBTFUL if targets(processor) and names.match(mnemonic)
+    ]

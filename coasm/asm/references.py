@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from coasm.asm.code import BRANCH, Code, Instruction, Item, Raw, branch_target
+from coasm.asm.code import Code, Instruction, Item, Raw, branches
 from coasm.asm.eh_frame import code_pointers
 from coasm.asm.names import display
 from coasm.asm.sections import is_linker_made
@@ -102,11 +102,7 @@ def find_references(co: CodeObject, code: dict[int, Code]) -> References:
     labels = {s.value for s in co.symbols} | {k.entry for k in co.kernels}
     jumps: dict[int, list[tuple[int, int]]] = {}
     for index, own in code.items():
-        jumps[index] = [
-            (item.address, target)
-            for item in map(own.__getitem__, own.positions(BRANCH.match))
-            if isinstance(item, Instruction) and (target := branch_target(item)) is not None
-        ]
+        jumps[index] = branches(own)
         labels.update(target for _, target in jumps[index])
     pointers = _pointers(co)
     entries = _got_entries(co, pointers)

@@ -12,24 +12,33 @@ from __future__ import annotations
 import re
 
 from coasm.asm.decode import (
+    Code,
     Instruction,
     Item,
     branch_target,
     decode_bytes,
     real_registers,
 )
-from coasm.asm.quirks import dont_care_rows
+from coasm.asm.quirks import decodable
 from coasm.codeobject import CodeObject
 from coasm.codeobject.elf import STT_FUNC
 from coasm.llvm import Llvm
 
-__all__ = ["states", "with_registers"]
+__all__ = ["has_states", "states", "with_registers"]
 
 _UNKNOWN = -1
 #: SOPP opcode 6 on GFX12.5, immediate in the low half.
 _SET_MSB = 0xBF860000
 _VGPR = re.compile(r"(?<!\w)v(?:\d|\[)")
 _ENDS = ("s_branch", "s_endpgm", "s_setpc", "s_set_pc", "s_swappc", "s_swap_pc", "s_trap")
+
+
+def has_states(code: dict[int, Code]) -> bool:
+    """Whether any instruction sets the state, or was printed under one."""
+    return any(
+        "s_set_vgpr_msb" in own.by_mnemonic or len(own.raws) != len(own.others)
+        for own in code.values()
+    )
 
 
 def states(co: CodeObject, code: dict[int, list[Item]]) -> dict[int, int]:
@@ -82,7 +91,7 @@ def with_registers(
         for item in items:
             state = reached.get(item.address, 0)
             if state > 0 and isinstance(item, Instruction) and _VGPR.search(item.text):
-                wanted.setdefault((state, _decodable(co, item)), 0)
+                wanted.setdefault((state, decodable(co.target.processor, item.data)), 0)
     stream = bytearray()
     starts = []
     for state, data in wanted:
@@ -103,15 +112,7 @@ def with_registers(
             return item._replace(registers=guess) if guess != item.registers else item
         if state == 0 or not _VGPR.search(item.text):
             return item._replace(registers="") if item.registers else item
-        text = printed.get(wanted[state, _decodable(co, item)], "")
+        text = printed.get(wanted[state, decodable(co.target.processor, item.data)], "")
         return item._replace(registers=real_registers(text))
 
     return {index: [settled(item) for item in items] for index, items in code.items()}
-
-
-def _decodable(co: CodeObject, item: Instruction) -> bytes:
-    for row in dont_care_rows(co.target.processor):
-        changed = row.apply(item.data)
-        if changed is not None:
-            return changed
-    return item.data

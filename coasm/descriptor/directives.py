@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from coasm.descriptor.codec import Descriptor, decode, pack
@@ -45,8 +46,9 @@ def directives(
         FormatError: *data* is not 64 bytes.
         UnsupportedError: a code object version other than 3 to 6.
     """
+    counts = (_count(kernel or {}, ".vgpr_count"), _count(kernel or {}, ".sgpr_count"))
     try:
-        return _prove(data, target, code_object_version, kernel)
+        return _prove(data[:16] + bytes(8) + data[24:], target, code_object_version, *counts)
     except AssemblyError:
         return None
 
@@ -59,7 +61,7 @@ def obstacle(data: bytes, target: TargetID, *, code_object_version: int) -> str 
         UnsupportedError: a code object version other than 3 to 6.
     """
     try:
-        _prove(data, target, code_object_version, None)
+        _prove(data[:16] + bytes(8) + data[24:], target, code_object_version)
     except AssemblyError as error:
         return str(error)
     return None
@@ -202,19 +204,23 @@ def _accum_blocks(given: Mapping[str, int], vgprs: int) -> int:
     return offset // 4 - 1
 
 
+@lru_cache(4096)  # half of the kernels in an object are like another
 def _prove(
-    data: bytes, target: TargetID, code_object_version: int, kernel: Mapping[str, Any] | None
+    data: bytes,
+    target: TargetID,
+    code_object_version: int,
+    vgprs: int | None = None,
+    sgprs: int | None = None,
 ) -> tuple[str, ...]:
-    descriptor = decode(data, target)
-    lines = tuple(_lines(descriptor, kernel or {}))
+    """The lines of :func:`directives` for *data* with an entry offset of 0."""
+    lines = tuple(_lines(decode(data, target), vgprs, sgprs))
     made = encode(lines, target, code_object_version)
-    wanted = data[:16] + bytes(8) + data[24:]
-    if made != wanted:  # no input is known that gets here
+    if made != data:  # no input is known that gets here
         raise AssemblyError("the directives found assemble to other bytes")
     return lines
 
 
-def _lines(descriptor: Descriptor, kernel: Mapping[str, Any]) -> Iterator[str]:
+def _lines(descriptor: Descriptor, vgprs: int | None, sgprs: int | None) -> Iterator[str]:
     target = descriptor.target
     # With a wavefront size, LLVM refuses shared VGPRs on wave32; without one, it takes them.
     skip_size = descriptor.get("shared_vgpr_count") and descriptor.wave_size == 32
@@ -224,9 +230,9 @@ def _lines(descriptor: Descriptor, kernel: Mapping[str, Any]) -> Iterator[str]:
             if value and field.name != ENTRY_OFFSET:
                 raise AssemblyError(f"{field.name} = {value:#x}: no directive sets it")
         elif field.directive == _NEXT_VGPR:
-            yield f"{_NEXT_VGPR} {_next_free_vgpr(descriptor, kernel)}"
+            yield f"{_NEXT_VGPR} {_next_free_vgpr(descriptor, vgprs)}"
         elif field.directive == _NEXT_SGPR:
-            yield from _sgpr_lines(descriptor, kernel)
+            yield from _sgpr_lines(descriptor, sgprs)
         elif field.directive == _ACCUM_OFFSET:
             yield f"{_ACCUM_OFFSET} {(value + 1) * 4}"
         elif field.directive == _USER_SGPR_COUNT:
@@ -246,10 +252,9 @@ def _count(kernel: Mapping[str, Any], key: str) -> int | None:
     return None
 
 
-def _next_free_vgpr(descriptor: Descriptor, kernel: Mapping[str, Any]) -> int:
+def _next_free_vgpr(descriptor: Descriptor, noted: int | None) -> int:
     granule = descriptor.target.processor.family.vgpr_file(descriptor.wave_size).encoding
     blocks = descriptor["granulated_workitem_vgpr_count"]
-    noted = _count(kernel, ".vgpr_count")
     if noted is not None and _blocks(noted, granule) == blocks:
         # LLVM wants the accumulator's start inside the count rounded up to 4.
         start = (descriptor["accum_offset"] + 1) * 4 if "accum_offset" in descriptor else 0
@@ -258,10 +263,9 @@ def _next_free_vgpr(descriptor: Descriptor, kernel: Mapping[str, Any]) -> int:
     return (blocks + 1) * granule
 
 
-def _sgpr_lines(descriptor: Descriptor, kernel: Mapping[str, Any]) -> Iterator[str]:
+def _sgpr_lines(descriptor: Descriptor, noted: int | None) -> Iterator[str]:
     target = descriptor.target
     proc, family = target.processor, target.processor.family
-    noted = _count(kernel, ".sgpr_count")
     if proc.version >= (10,):
         # The assembler writes 0 whatever the count: the note's is the one a reader knows.
         yield f"{_NEXT_SGPR} {family.addressable_sgprs if noted is None else noted}"

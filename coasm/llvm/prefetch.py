@@ -21,6 +21,7 @@ from coasm.llvm.run import (
     TIMEOUT,
     Dump,
     assembler_command,
+    first_features,
     objdump_arguments,
     start_assembler,
     waiting,
@@ -59,23 +60,24 @@ def start(arguments: Sequence[str]) -> None:
         llvm = find_llvm(directory)
         output = tempfile.TemporaryFile(prefix="coasm-")  # noqa: SIM115  (outlives this call)
         # Absolute: a name that starts with "-" or "@" would mean something else to the tool.
-        command = [llvm.objdump, *objdump_arguments(), os.path.abspath(path)]
+        target = TargetID.from_e_flags(int.from_bytes(header[48:52], "little"), header[8])
+        arguments = objdump_arguments(",".join(first_features(target)))
+        command = [llvm.objdump, *arguments, os.path.abspath(path)]
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.DEVNULL
         )
         _running[path, llvm.objdump] = (process, output)
-        _start_assembler(llvm, header)
+        _start_assembler(llvm, target, max(ABI_TO_COV[header[8]], 4))
     except (OSError, ValueError, CoasmError):
         return  # whoever needs it will start it again, and say what is wrong
 
 
-def _start_assembler(llvm: Llvm, header: bytes) -> None:
-    """Start the assembler for the target that an ELF header names."""
-    target = TargetID.from_e_flags(int.from_bytes(header[48:52], "little"), header[8])
+def _start_assembler(llvm: Llvm, target: TargetID, version: int) -> None:
+    """Start the assembler for a target and a code object version."""
     settings = (("sramecc", target.sramecc), ("xnack", target.xnack))
     if target.processor.version[0] >= 10 or any(v in ("on", "off") for _, v in settings):
         return  # its features are known only to those who have read the whole object
-    command = assembler_command(llvm, target, max(ABI_TO_COV[header[8]], 4))
+    command = assembler_command(llvm, target, version)
     folder = tempfile.mkdtemp(prefix="coasm-")
     waiting[tuple(command)] = start_assembler(command, folder)
     _folders.append(folder)

@@ -19,10 +19,13 @@ from coasm.llvm.find import Llvm
 from coasm.target import TargetID
 
 __all__ = [
+    "TRUE16",
     "Assembled",
     "Dump",
     "assemble",
     "clang_command",
+    "first_features",
+    "has_true16",
     "link",
     "objdump",
     "write_bytes",
@@ -151,6 +154,22 @@ def objdump(llvm: Llvm, paths: Sequence[str | os.PathLike[str]], mattr: str = ""
     command: list[str | os.PathLike[str]] = [llvm.objdump, *objdump_arguments(mattr), *paths]
     output, status = _gather(command)
     return Dump(output.decode("utf-8", "surrogateescape"), status == 0)
+
+
+#: GFX11 and later name the halves of a VGPR in 16-bit instructions (v3.l, v3.h). LLVM has both
+#: this and an older way, in which it cannot name the upper halves; which one is its default depends
+#: on the processor.
+TRUE16 = "+real-true16"
+
+
+def has_true16(target: TargetID) -> bool:
+    """Whether 16-bit instructions of the target name halves of VGPRs."""
+    return target.processor.version[0] >= 11
+
+
+def first_features(target: TargetID) -> tuple[str, ...]:
+    """The features, beside its own, with which an object of *target* is disassembled first."""
+    return (TRUE16,) if has_true16(target) else ()
 
 
 def objdump_arguments(mattr: str = "") -> list[str]:

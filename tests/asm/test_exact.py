@@ -6,15 +6,20 @@ import random
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from coasm.asm.build import link_object
+from coasm.asm.build import link_object, target_from_text
+from coasm.asm.decode import decode
 from coasm.asm.exact import exact_listing
 from coasm.asm.like import like
+from coasm.asm.quirks import doubtful
 from coasm.codeobject import CodeObject, load
 from coasm.compare import verify
 from coasm.llvm.find import Llvm
+from coasm.llvm.run import Assembled, assemble
+from coasm.target import PROCESSORS
 from coasm.trips import RoundTrip, roundtrip
 from tests.asm.tools import built, dump, loaded, patched_words
 
@@ -324,3 +329,47 @@ def test_metadata_that_no_yaml_says(llvm: Llvm) -> None:
     text = exact_listing(changed, llvm).text
     assert "metadata as data" in text and ".amdgpu_metadata" not in text
     _check("order", changed, llvm)
+
+
+#: VOPD instructions of GFX12 whose halves read the same VGPR, or other ones.
+_VOPD = (
+    "v_dual_mul_f32 v14, v17, v30 :: v_dual_mul_f32 v21, v17, v31",
+    "v_dual_mul_f32 v14, v16, v31 :: v_dual_mul_f32 v21, v17, v31",
+    "v_dual_fmac_f32 v14, s2, v31 :: v_dual_add_f32 v21, v17, v31",
+    "v_dual_mov_b32 v14, v17 :: v_dual_add_f32 v21, v17, v31",
+    "v_dual_mov_b32 v14, v17 :: v_dual_mov_b32 v21, v17",
+    "v_dual_mul_f32 v14, v17, v30 :: v_dual_mul_f32 v21, v18, v31",
+    "v_dual_mul_f32 v14, v1, v30 :: v_dual_mul_f32 v21, v18, v31",
+)
+
+
+@pytest.mark.parametrize("text", _VOPD)
+def test_doubtful_text_is_what_llvm_refuses(text: str, llvm: Llvm) -> None:
+    if llvm.major > 22:
+        pytest.skip("later assemblers may take it")
+    made = assemble(llvm, f"{text}\n".encode(), target_from_text("gfx1200"), 5)
+    patterns = doubtful(PROCESSORS["gfx1200"], "v_dual_mul_f32")
+    assert any(pattern.match(text) for pattern in patterns) == (made.data is None)
+
+
+def test_what_llvm_refuses_alone_is_not_tried_in_the_listing(
+    llvm: Llvm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    co = built(llvm, f"{_VOPD[-2]}\ns_endpgm", "gfx1200")
+    at = co.kernels[0].entry
+    (encoding,) = [own.bytes_at(0) for own in decode(co, llvm).values()]
+    low, high = (int.from_bytes(encoding[i : i + 4], "little") for i in (0, 4))
+    # The first source of the second half, v18, becomes v17: bits 0 to 8 of the second word.
+    assert high & 0x1FF == 0x112
+    changed = patched_words(co, (at, low), (at + 4, high & ~0x1FF | 0x111))
+    sources: list[bytes] = []
+
+    def counted(tools: Llvm, text: bytes, *rest: Any) -> Assembled:
+        sources.append(text)
+        return assemble(tools, text, *rest)
+
+    monkeypatch.setattr("coasm.asm.build.assemble", counted)
+    listed = exact_listing(changed, llvm)
+    assert listed.raw == 1
+    assert sum(b".amdgcn_target" in text for text in sources) == 1
+    assert loaded(link_object(listed.object, llvm)) == loaded(changed.data)

@@ -186,10 +186,10 @@ def test_conditional_text(condition: int, llvm: Llvm) -> None:
 
 def test_pins_in_comments_are_none() -> None:
     pin = "// pin 00000001 over 00000002"
-    assert find_pins([f"// s_nop 0 {pin}", f"; s_nop 0 {pin}", f"# s_nop 0 {pin}", pin]) == []
-    assert find_pins([f'\t.asciz "{pin}"']) == []
-    assert [p.line for p in find_pins([f".Lx: s_nop 0 {pin}", f"x:y: s_nop 0 {pin}"])] == [0, 1]
-    (found,) = find_pins(["", f"\ts_nop 0 {pin}"])
+    assert find_pins(f"// s_nop 0 {pin}\n; s_nop 0 {pin}\n# s_nop 0 {pin}\n{pin}") == []
+    assert find_pins(f'\t.asciz "{pin}"') == []
+    assert [p.line for p in find_pins(f".Lx: s_nop 0 {pin}\nx:y: s_nop 0 {pin}")] == [0, 1]
+    (found,) = find_pins(f"\n\ts_nop 0 {pin} {pin}")
     assert (found.line, found.original, found.llvm) == (1, b"\1\0\0\0", b"\2\0\0\0")
 
 
@@ -201,7 +201,7 @@ def test_what_other_objects_had_is_no_pin_here(llvm: Llvm) -> None:
     # The bit that was dropped may be one that counts elsewhere, or is set by LLVM itself.
     for word in (int.from_bytes(plain, "little"), 0x90F4380F, 0x90F5380F):
         listed = exact_listing(_object(llvm, (word,), target), llvm)
-        pins = find_pins(listed.text.split("\n"))
+        pins = find_pins(listed.text)
         assert len(pins) == listed.pinned
         result = _rebuilt(llvm, listed.text)
         assert (result.pins, result.lost) == (len(pins), 0)

@@ -356,10 +356,3 @@ def test_what_clang_writes_has_no_error(
     program = build(load(path), llvm)
     assert program.kernels
     assert [f for f in check_resources(program) if f.level == ERROR] == []
-
-
-@pytest.mark.slow
-def test_real_kernels_have_no_error(corpus: list[Path], llvm: Llvm) -> None:
-    for path in corpus:
-        found = check_resources(build(load(path), llvm))
-        assert [f for f in found if f.level == ERROR] == [], path.name
