@@ -21,7 +21,7 @@ from coasm.codeobject.model import read_input
 from coasm.errors import CoasmError, UnsupportedError
 from coasm.llvm import Llvm
 
-__all__ = ["CHECKS", "RoundTrip", "collect", "roundtrip", "roundtrip_many"]
+__all__ = ["CHECKS", "RoundTrip", "collect", "cores", "roundtrip", "roundtrip_many"]
 
 CHECKS = ("header", "descriptors", "text", "metadata")
 SUFFIXES = (".co", ".hsaco")
@@ -144,7 +144,7 @@ def roundtrip_many(
     find_llvm(directory)
     batches, failed, copies = _batches(paths)
     yield from failed
-    jobs = max(1, min(jobs or _cores(), len(batches)))
+    jobs = max(1, min(jobs or cores(), len(batches)))
     if jobs == 1:
         for batch in batches:
             for result in _run_batch(batch, directory):
@@ -173,7 +173,8 @@ def _collect_seldom() -> None:
     gc.set_threshold(200_000)
 
 
-def _cores() -> int:
+def cores() -> int:
+    """How many processors this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:

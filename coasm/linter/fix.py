@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from coasm.asm.decode import Instruction
 from coasm.errors import CoasmError, UnsupportedError
-from coasm.isa.waits import LGKM_MAX, VM_MAX
+from coasm.isa.waits import LGKM_MAX, VM_MAX, waits_of
 from coasm.linter.findings import ADVICE, ERROR, Finding
 from coasm.linter.lint import TARGETS, allowed_rules
 from coasm.linter.program import Program
@@ -390,10 +390,8 @@ def _wait_text(demand: _Demand, over: Instruction | None = None) -> str:
     """The s_waitcnt for *demand*, which keeps to what the wait *over* asks for."""
     vm, lgkm, exp = demand.vm, demand.lgkm, None
     if over is not None:
-        simm = _simm(over)
-        own_vm, own_lgkm, own_exp = simm & 15 | (simm >> 14 & 3) << 4, simm >> 8 & 15, simm >> 4 & 7
-        vm = _stricter(vm, own_vm if own_vm <= VM_MAX else None)
-        lgkm = _stricter(lgkm, own_lgkm if own_lgkm <= LGKM_MAX else None)
+        own, own_exp = waits_of(over.data), _simm(over) >> 4 & 7
+        vm, lgkm = _stricter(vm, own.vm), _stricter(lgkm, own.lgkm)
         exp = own_exp if own_exp <= _EXP_MAX else None
     counts = (("vmcnt", vm), ("expcnt", exp), ("lgkmcnt", lgkm))
     named = [f"{name}({count})" for name, count in counts if count is not None]

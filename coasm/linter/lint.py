@@ -216,7 +216,9 @@ def lint_files(
 ) -> Iterator[Linted]:
     """:func:`lint_file` of each of *specs*, in their order; *jobs* processes (default: a core)."""
     work = partial(lint_file, llvm=llvm, kernel=kernel, advice=advice)
-    jobs = min(jobs or _cores(), len(specs) // _WORTH)
+    from coasm.trips import cores
+
+    jobs = min(jobs or cores(), len(specs) // _WORTH)
     if jobs < 2:
         yield from map(work, specs)
         return
@@ -228,10 +230,3 @@ def lint_files(
             yield from pool.map(work, specs)
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-def _cores() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1

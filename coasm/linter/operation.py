@@ -339,7 +339,9 @@ def _hwreg(parsed: Parsed) -> int:
     for operand in parsed.operands:
         match = _HWREG_NAME.match(operand.text) if isinstance(operand, Word) else None
         if match:
-            number = _HWREGS.get(match[1], int(match[1]) if match[1].isdigit() else 0) % 64
+            number = int(match[1]) if match[1].isdigit() else _HWREGS.get(match[1], 64)
+            if number > 63:
+                break  # a name that is not known here may be any of them
             first, size = int(match[2] or 0), int(match[3] or 32)
             skips = VSKIP if number == _MODE and first <= _VSKIP_AT < first + size else 0
             return 1 << (_HWREG + number) | skips
