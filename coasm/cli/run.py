@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -15,8 +15,10 @@ from coasm.cli.terminal import printable
 from coasm.errors import CoasmError, LaunchError
 
 if TYPE_CHECKING:
-    from coasm.emulator import Options, Trace
+    from coasm.codeobject import CodeObject
+    from coasm.emulator import Coverage, Options, Trace
     from coasm.launch.device import Device, Figures
+    from coasm.launch.edits import Originals, Reached
     from coasm.launch.f4gemm import Check, Manifest, Product
     from coasm.launch.spec import Outcome
 
@@ -108,6 +110,15 @@ def run(
             "--stop-at", metavar="PLACE", help="Emulator: stop at an address or label, and dump."
         ),
     ] = None,
+    like: Annotated[
+        str | None,
+        typer.Option(
+            "--like",
+            metavar="ORIG",
+            help="The original, or a folder of originals: says whether what was edited was "
+            "executed (default: what FILE's listing names).",
+        ),
+    ] = None,
     json_: JsonOption = False,
     llvm: LlvmOption = None,
 ) -> int:
@@ -121,7 +132,10 @@ def run(
       coasm run --co-dir rebuilt -m 512 -n 1024 -k 2048
       coasm run --co-dir rebuilt --sweep
       coasm run --spec launch.yaml
-      coasm run rebuilt.co --spec launch.yaml
+      coasm run rebuilt.co --spec launch.yaml --like kernel.co
+
+    A run on the emulator says how much of the kernel it executed, and with an original whether
+    each changed instruction was: what was not run has not passed.
 
     Exit status: 0 all right, 1 a result is wrong, 2 it could not be judged.
     """
@@ -133,6 +147,8 @@ def run(
         raise LaunchError(f"{what}: give -m, -n and -k, or --sweep, --spec FILE, or --list")
     if file is not None and spec is None:
         raise LaunchError(f"{file}: a code object by itself needs --spec FILE")
+    from coasm.launch.edits import Originals
+
     if list_:
         _list(co_dir, json_)
         return 0
@@ -155,7 +171,7 @@ def run(
         )
 
     if spec is not None:
-        return _spec(spec, file, backend, iters, options, json_, llvm)
+        return _spec(spec, file, backend, iters, options, Originals(like, llvm), json_, llvm)
 
     from coasm.launch.f4gemm import Runner, Shape, find_manifest
     from coasm.launch.f4gemm.tiles import check_shape
@@ -171,14 +187,15 @@ def run(
     try:
         runner = Runner(manifest, device)
         if size is None:
-            return _sweep(runner, seed, json_)
+            return _sweep(runner, seed, Originals(like, llvm), json_)
         choice = runner.pick(size, kernel=kernel, bpreshuffle=_flag(bpreshuffle), log2_split=splitk)
         product = runner.run(size, choice, seed=seed, verify=verify, iterations=iters)
+        edit = _edit_of(product, Originals(like, llvm))
         if json_:
-            print(json.dumps(product.to_json()))
+            print(json.dumps(product.to_json(edit)))
         else:
-            _show(product, device)
-        return 0 if product.passed else 1
+            _show(product, edit, device)
+        return _status(product.passed, edit)
     finally:
         device.close()
 
@@ -236,6 +253,46 @@ def _note(note: str | None) -> None:
         print(f"coasm: {printable(note)}", file=sys.stderr)
 
 
+def _status(right: bool, edit: Reached | None) -> int:
+    """The exit status: a right result that says nothing of an edit could not be judged."""
+    if not right:
+        return 1
+    return 0 if edit is None or edit.whole else 2
+
+
+def _word(right: bool, edit: Reached | None) -> str:
+    if not right:
+        return "FAILED"
+    return "PASSED" if edit is None or edit.whole else "NOT JUDGED, the edit was not run"
+
+
+def _executed(coverage: Coverage | None, edit: Reached | None) -> None:
+    """How much of the kernel was executed, and what of an edit was not."""
+    if coverage is None:
+        return
+    count, done = len(coverage.code), len(coverage.executed & coverage.code)
+    share = f" ({done / count:.1%})" if count else ""
+    print(f"executed  {done:,} of {count:,} instructions{share}")
+    asleep = len(coverage.asleep & coverage.code)
+    if asleep:
+        print(f"          {asleep:,} more without a lane switched on: they did nothing")
+    if edit is None:
+        return
+    reached = len(edit.edits) - len(edit.missed)
+    if not edit.edits:
+        print("edit      none: the instructions are the original's")
+        return
+    print(f"edit      {reached:,} of {len(edit.edits):,} changed instructions executed")
+    for one in edit.missed[:_SHOWN]:
+        why = "no lane was on" if one in edit.asleep else "not executed"
+        print(f"          {why}: {printable(str(one))}")
+    if len(edit.missed) > _SHOWN:
+        print(f"          and {len(edit.missed) - _SHOWN:,} more")
+
+
+#: How many changed instructions that were not executed are listed.
+_SHOWN = 8
+
 #: What is said of a result without a verdict, by whether the launch was stopped.
 _UNJUDGED = ("not compared", "not compared: the launch was stopped")
 
@@ -261,7 +318,11 @@ def _list(co_dir: str | None, json_: bool) -> None:
         )
 
 
-def _show(product: Product, device: Device) -> None:
+def _edit_of(product: Product, originals: Originals) -> Reached | None:
+    return originals.reached(product.path, product.co, product.figures.coverage)
+
+
+def _show(product: Product, edit: Reached | None, device: Device) -> None:
     entry = product.entry
     print(f"object    {printable(product.path)}")
     print(f"sha256    {product.sha256}")
@@ -275,7 +336,7 @@ def _show(product: Product, device: Device) -> None:
     if verdict is None:
         print(f"result    {_UNJUDGED[bool(product.figures.dump)]}")
     else:
-        word = "PASSED" if verdict.passed else "FAILED"
+        word = _word(verdict.passed, edit)
         print(
             f"result    {word}: max_abs_err {verdict.max_abs_err:g}, max_rel_err "
             f"{verdict.max_rel_err:.6f}, {verdict.of_max:.2%} of max|ref|; bound {verdict.bound}"
@@ -283,6 +344,7 @@ def _show(product: Product, device: Device) -> None:
         if verdict.first_wrong is not None:
             row, column = verdict.first_wrong
             print(f"wrong     {verdict.wrong:,} of {m * n:,} elements; first D[{row}, {column}]")
+    _executed(product.figures.coverage, edit)
     _took(product.figures, device, product.tflops)
 
 
@@ -301,42 +363,67 @@ def _took(figures: Figures, device: Device, tflops: float | None = None) -> None
         print(printable(figures.dump, multiline=True))
 
 
-def _sweep(runner: Any, seed: int, json_: bool) -> int:
+def _sweep(runner: Any, seed: int, originals: Originals, json_: bool) -> int:
     """Run every check of the sweep; what cannot be judged is reported and does not end it."""
+    from coasm.emulator import Coverage
     from coasm.launch.f4gemm import checks
 
     todo: list[Check] = list(checks(runner.manifest, num_cu=runner.device.num_cu))
-    done: list[tuple[Check, Product | CoasmError]] = []
+    done: list[_Done] = []
+    whole: dict[str, Coverage] = {}
+    objects: dict[str, CodeObject] = {}
     with Progress(len(todo)) as bar:
         for check in todo:
-            result: Product | CoasmError
             try:
-                result = runner.run(check.shape, check.choice, seed=seed)
+                product = runner.run(check.shape, check.choice, seed=seed)
+                edit = _edit_of(product, originals)
+                coverage = product.figures.coverage
+                if edit is not None and coverage is not None:
+                    whole[product.path] = whole.get(product.path, Coverage()).also(coverage)
+                    objects[product.path] = product.co
+                done.append(_Done(check, product, edit))
             except CoasmError as error:
-                result = error
-            done.append((check, result))
+                done.append(_Done(check, error, None))
             if json_:
-                print(json.dumps({"check": check.group, **_json(check, result)}), flush=True)
+                print(json.dumps({"check": check.group, **_json(done[-1])}), flush=True)
             bar.step(f"{check.shape} {check.choice.entry.object}")
-    errors = [result for _, result in done if isinstance(result, CoasmError)]
-    passed = sum(not isinstance(result, CoasmError) and result.passed for _, result in done)
+    right = sum(not isinstance(one.result, CoasmError) and one.result.passed for one in done)
+    unjudged = any(isinstance(one.result, CoasmError) for one in done)
     if not json_:
         _table(done)
-        print(f"{passed} of {len(done)} checks passed")
-    if errors:
+        print(f"{right} of {len(done)} checks passed")
+    for path, coverage in whole.items():
+        edit = originals.reached(path, objects[path], coverage)
+        if edit is not None and not edit.whole:
+            unjudged = True
+            print(
+                f"coasm: {printable(path)}: the sweep did not execute {len(edit.missed):,} of "
+                f"{len(edit.edits):,} changed instructions; first {printable(str(edit.missed[0]))}",
+                file=sys.stderr,
+            )
+    if unjudged:
         return 2
-    return 0 if passed == len(done) else 1
+    return 0 if right == len(done) else 1
 
 
-def _json(check: Check, result: Product | CoasmError) -> dict[str, Any]:
+class _Done(NamedTuple):
+    """A check of the sweep, what came of it, and what of an edit it executed."""
+
+    check: Check
+    result: Product | CoasmError
+    edit: Reached | None
+
+
+def _json(one: _Done) -> dict[str, Any]:
+    check, result, edit = one
     if not isinstance(result, CoasmError):
-        return result.to_json()
+        return result.to_json(edit)
     m, n, k = check.shape
     entry = check.choice.entry
     return {"m": m, "n": n, "k": k, "kernel": entry.kernel, "passed": None, "error": str(result)}
 
 
-def _table(done: list[tuple[Check, Product | CoasmError]]) -> None:
+def _table(done: list[_Done]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -347,7 +434,7 @@ def _table(done: list[tuple[Check, Product | CoasmError]]) -> None:
         right = name not in ("check", "tile", "")
         table.add_column(name, justify="right" if right else "left", no_wrap=True)
     problems = []
-    for check, result in done:
+    for check, result, edit in done:
         entry = check.choice.entry
         head = [check.group, *map(str, check.shape), f"{entry.tile_m}x{entry.tile_n}"]
         head[-1] += "" if entry.bpreshuffle else " plain B"
@@ -360,6 +447,8 @@ def _table(done: list[tuple[Check, Product | CoasmError]]) -> None:
         assert verdict is not None
         figures = [f"{verdict.max_rel_err:.6f}", f"{verdict.of_max:.2%}"]
         word = Text("passed", "green") if verdict.passed else Text("FAILED", "red")
+        if verdict.passed and edit is not None and not edit.whole:
+            word = Text("edit not run", "yellow")
         table.add_row(*head, *figures, f"{result.figures.median:.2f}", word)
         if not verdict.passed:
             problems.append(f"{check.shape} {entry.object}: {verdict.wrong:,} elements wrong")
@@ -379,6 +468,7 @@ def _spec(
     backend: str,
     iterations: int,
     options: Any,
+    originals: Originals,
     json_: bool,
     llvm: str | None,
 ) -> int:
@@ -394,13 +484,15 @@ def _spec(
     try:
         outcome = run_spec(spec, co, device, iterations=iterations)
         _save(outcome)
+        place = str(spec.object) if file is None else file
+        edit = originals.reached(place, co, outcome.figures.coverage)
         if json_:
-            print(json.dumps(_outcome(outcome, co.name)))
+            print(json.dumps(_outcome(outcome, edit, co.name)))
         else:
-            _report(outcome, device, co.name)
+            _report(outcome, edit, device, co.name)
     finally:
         device.close()
-    return 0 if outcome.passed else 1
+    return _status(outcome.passed, edit if outcome.comparisons else None)
 
 
 def _save(outcome: Outcome) -> None:
@@ -416,8 +508,10 @@ def _save(outcome: Outcome) -> None:
         write_file(str(path), data.getvalue())
 
 
-def _outcome(outcome: Outcome, name: str) -> dict[str, Any]:
+def _outcome(outcome: Outcome, edit: Reached | None, name: str) -> dict[str, Any]:
     import math
+
+    from coasm.launch.edits import executed_json, passed_json
 
     def finite(value: Any) -> Any:
         return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -428,7 +522,7 @@ def _outcome(outcome: Outcome, name: str) -> dict[str, Any]:
         "grid": outcome.geometry.grid,
         "workgroup": outcome.geometry.workgroup,
         "backend": outcome.backend,
-        "passed": outcome.passed if outcome.comparisons else None,
+        "passed": passed_json(bool(outcome.comparisons), outcome.passed, edit),
         "comparisons": [
             {key: finite(value) for key, value in one._asdict().items()} | {"passed": one.passed}
             for one in outcome.comparisons
@@ -439,17 +533,18 @@ def _outcome(outcome: Outcome, name: str) -> dict[str, Any]:
         "wave_instructions": outcome.figures.wave_instructions,
         "fidelity": list(outcome.figures.fidelity),
         "dump": outcome.figures.dump or None,
+        **executed_json(outcome.figures.coverage, edit),
     }
 
 
-def _report(outcome: Outcome, device: Device, name: str) -> None:
+def _report(outcome: Outcome, edit: Reached | None, device: Device, name: str) -> None:
     print(f"object    {printable(name)}")
     grid, items = (
         " x ".join(map(str, s)) for s in (outcome.geometry.grid, outcome.geometry.workgroup)
     )
     print(f"kernel    {printable(outcome.kernel)}, grid {grid}, workgroups of {items}")
     for one in outcome.comparisons:
-        word = "PASSED" if one.passed else "FAILED"
+        word = _word(one.passed, edit)
         print(
             f"result    {word}: {printable(one.name)}, {one.elements:,} elements against "
             f"{one.against}; max_abs_err {one.max_abs_err:g}"
@@ -463,4 +558,5 @@ def _report(outcome: Outcome, device: Device, name: str) -> None:
         print(f"result    {_UNJUDGED[bool(outcome.figures.dump)]}")
     for path in outcome.saves:
         print(f"saved     {printable(str(path))}")
+    _executed(outcome.figures.coverage, edit)
     _took(outcome.figures, device)

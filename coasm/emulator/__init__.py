@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from coasm.emulator.coverage import Coverage
 from coasm.emulator.errors import EmulationError
 from coasm.emulator.memory import Memory
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from coasm.codeobject import CodeObject, Kernel
     from coasm.llvm import Llvm
 
-__all__ = ["EmulationError", "Memory", "Options", "Outcome", "Trace", "launch"]
+__all__ = ["Coverage", "EmulationError", "Memory", "Options", "Outcome", "Trace", "launch"]
 
 #: Wave-instructions after which a launch is given up, unless the options say otherwise.
 MAX_INSTRUCTIONS = 1_000_000_000
@@ -61,13 +62,15 @@ class Options(NamedTuple):
 class Outcome(NamedTuple):
     """What a launch did: instructions times waves, seconds, what of it is less than exact.
 
-    ``dump`` has the registers and the LDS where ``stop_at`` was reached, as text.
+    ``dump`` has the registers and the LDS where ``stop_at`` was reached, as text. ``coverage`` says
+    which of the kernel's instructions were executed.
     """
 
     wave_instructions: int
     seconds: float
     fidelity: tuple[str, ...]
     dump: str = ""
+    coverage: Coverage = Coverage()
 
 
 def launch(

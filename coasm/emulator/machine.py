@@ -30,7 +30,7 @@ from coasm.emulator.program import (
 )
 from coasm.emulator.race import Race
 from coasm.emulator.table import ROWS
-from coasm.isa import EXEC, SCC, VGPR
+from coasm.isa import EXEC, SCC, VGPR, takes_lanes
 from coasm.isa.waits import LGKM_MAX, VM_MAX, counted_in, waits_of
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class _Item(NamedTuple):
     """One prepared instruction of a block.
 
     ``mask`` are the registers that it uses, ``written`` those that it writes and does not read.
+    ``masked`` says that it does nothing in lanes that EXEC leaves out, ``sets_exec`` that it
+    writes EXEC.
     """
 
     address: int
@@ -59,6 +61,8 @@ class _Item(NamedTuple):
     queue: str
     flight: Flight | None
     waits: tuple[int | None, int | None] | None
+    masked: bool = False
+    sets_exec: bool = False
 
 
 def _unfinished(state: InFlight, item: _Item) -> int:
@@ -75,9 +79,24 @@ def _unfinished(state: InFlight, item: _Item) -> int:
 
 
 class _Block:
-    """A prepared run of instructions, and its plans by what is in flight at its start."""
+    """A prepared run of instructions, and its plans by what is in flight at its start.
 
-    __slots__ = ("address", "control", "end", "fall", "items", "notes", "plans", "size")
+    ``awake`` says for the instructions up to the first one that writes EXEC, for those behind it,
+    and so on, whether they have run with a lane switched on. ``ran`` says that the block was.
+    """
+
+    __slots__ = (
+        "address",
+        "awake",
+        "control",
+        "end",
+        "fall",
+        "items",
+        "notes",
+        "plans",
+        "ran",
+        "size",
+    )
 
     def __init__(
         self, address: int, items: list[_Item], end: int | None, control: Control | None, fall: int
@@ -92,6 +111,8 @@ class _Block:
         self.size = len(items) + (end is not None)
         self.plans: dict[InFlight, _Plan] = {}
         self.notes: tuple[str, ...] = ()
+        self.ran = False
+        self.awake = [False] * (1 + sum(item.sets_exec for item in items))
 
 
 class _Plan(NamedTuple):
@@ -130,7 +151,7 @@ class Machine:
         self._constant_at: dict[int, int] = {}
         self.blocks: dict[tuple[int, int, int], _Block] = {}
         self.groups: list[Group] = []
-        self.executed = 0
+        self.wave_instructions = 0
         self.notes: dict[str, None] = {}
         self.race: Race | None = None
         self.first_wave = 0
@@ -275,7 +296,9 @@ class Machine:
             )
             flight = Flight(address, targets, queue in ("vm", "lds"), to_lds)
         written = _bits(used.writes - (used.reads - used.kept))
-        return _Item(address, step, mask, written, queue, flight, None)
+        sets_exec = EXEC in used.writes or EXEC + 1 in used.writes
+        masked = takes_lanes(parsed)
+        return _Item(address, step, mask, written, queue, flight, None, masked, sets_exec)
 
     def _update_clean(self, context: Context, writes: frozenset[int]) -> None:
         if EXEC in writes or EXEC + 1 in writes:
@@ -315,6 +338,7 @@ class Machine:
         addresses: list[int] = []
         state = before
         pending = state.mask
+        part = 0
 
         def add(step: Step, address: int) -> None:
             steps.append(step)
@@ -330,6 +354,9 @@ class Machine:
                 break
             if item.step is not _nothing:
                 add(item.step, item.address)
+            if item.sets_exec:
+                part += 1
+                add(_watch(block.awake, part), item.address)
             if item.flight is not None:
                 state = self._issue(state, item, add)
                 pending |= item.flight.mask
@@ -529,13 +556,16 @@ class Machine:
             plan = block.plans[s.pending] = self._plan(block, s.pending)
         if self.single:
             self._observe(s)
+        block.ran = True
+        if not block.awake[0]:
+            block.awake[0] = _is_awake(s)
         at = 0
         try:
             for at, step in enumerate(plan.steps):  # noqa: B007
                 step(s)
             s.pending = plan.after
-            self.executed += block.size * s.n
-            if self.limit is not None and self.executed > self.limit:
+            self.wave_instructions += block.size * s.n
+            if self.limit is not None and self.wave_instructions > self.limit:
                 raise EmulationError(
                     f"{self.kernel.name}: {self.program.describe(s.pc)}: more than {self.limit} "
                     "instructions were executed (--max-instructions)",
@@ -563,6 +593,25 @@ class Machine:
 
         if self.tracer is not None:
             self.tracer.after()
+
+    def executed_code(self) -> tuple[set[int], set[int]]:
+        """The addresses that were executed, and those only executed while no lane was on.
+
+        The latter are of instructions that do nothing in lanes that are switched off.
+        """
+        executed: set[int] = set()
+        asleep: set[int] = set()
+        for block in self.blocks.values():
+            if not block.ran:
+                continue
+            part = 0
+            for item in block.items:
+                awake = block.awake[part] or not item.masked
+                (executed if awake else asleep).add(item.address)
+                part += item.sets_exec
+            if block.end is not None:
+                executed.add(block.end)
+        return executed, asleep - executed
 
     def _observe(self, s: Group) -> None:
         if self.stop is not None and s.pc == self.stop:
@@ -639,6 +688,20 @@ def _bits(numbers: Iterable[int]) -> int:
     for number in numbers:
         found |= 1 << number
     return found
+
+
+def _is_awake(s: Group) -> bool:
+    return s.full or bool(s.mask.any())
+
+
+def _watch(awake: list[bool], part: int) -> Step:
+    """A step that notes whether the instructions behind a write of EXEC have lanes to work on."""
+
+    def step(s: Group) -> None:
+        if not awake[part]:
+            awake[part] = _is_awake(s)
+
+    return step
 
 
 def _nothing(s: Group) -> None:

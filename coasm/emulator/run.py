@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coasm.descriptor import Resources, resources
+from coasm.emulator.coverage import coverage_of
 from coasm.emulator.errors import EmulationError
 from coasm.emulator.group import LANES, SCALARS, Group
 from coasm.emulator.machine import Machine, Stopped, now
@@ -105,7 +106,13 @@ def run(
     finally:
         for address in (arguments, packet, *image):
             memory.free(address)
-    return Outcome(machine.executed, now() - begin, tuple(sorted(machine.notes)), dump)
+    return Outcome(
+        machine.wave_instructions,
+        now() - begin,
+        tuple(sorted(machine.notes)),
+        dump,
+        coverage_of(program, *machine.executed_code()),
+    )
 
 
 def _check(

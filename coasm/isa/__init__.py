@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coasm.isa.access import Access, access
+from coasm.isa.access import Access, access, takes_lanes
 from coasm.isa.text import (
     AGPR,
     EXEC,
@@ -35,4 +35,5 @@ __all__ = [
     "access",
     "parse",
     "register_name",
+    "takes_lanes",
 ]

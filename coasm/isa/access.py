@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from coasm.isa.text import EXEC, M0, SCC, VCC, VGPR, Parsed, Register
 
-__all__ = ["Access", "access"]
+__all__ = ["Access", "access", "takes_lanes"]
 
 
 class Access(NamedTuple):
@@ -64,6 +64,17 @@ _WRITES_SCC = re.compile(
     r"|lshr|ashr|bfe|absdiff|abs|bcnt[01]|quadmask|cmpk?|bitcmp[01]|lshl\d_add)_|s_\w+_saveexec"
 )
 _READS_SCC = re.compile(r"s_(addc|subb|cselect|cmov|cmovk)_|s_cbranch_scc")
+
+
+# Vector instructions that work on scalars, on one lane whatever EXEC says, or on whole waves.
+# Source: CDNA3 ISA guide, "V_READLANE", "V_READFIRSTLANE", "V_WRITELANE"; "Matrix Arithmetic
+# Instructions": EXEC is ignored.
+_WHATEVER_EXEC = re.compile(r"s_|v_read(first)?lane|v_writelane|v_s?mfma|v_nop|v_clrexcp")
+
+
+def takes_lanes(parsed: Parsed) -> bool:
+    """Whether the instruction does nothing where EXEC switches every lane off."""
+    return _WHATEVER_EXEC.match(parsed.mnemonic) is None
 
 
 @cache

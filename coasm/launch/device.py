@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from coasm.emulator import Memory, Options
+    from coasm.emulator import Coverage, Memory, Options
     from coasm.llvm import Llvm
 
     Bytes = NDArray[np.uint8]
@@ -33,12 +33,14 @@ class Figures(NamedTuple):
     emulator. ``wave_instructions`` is the emulator's count for one launch, else None.
     ``fidelity`` names what is known to be less than exact among the executed instructions.
     ``dump`` is set where the emulator was told to stop, and did: the buffers are half done.
+    ``coverage`` says which instructions the emulator executed; a GPU does not tell.
     """
 
     seconds: tuple[float, ...]
     wave_instructions: int | None = None
     fidelity: tuple[str, ...] = ()
     dump: str = ""
+    coverage: Coverage | None = None
 
     @property
     def median(self) -> float:
@@ -134,7 +136,13 @@ class Emulator:
             dynamic_lds=geometry.dynamic_lds,
         )
         seconds = time.perf_counter() - started
-        return Figures((seconds,), outcome.wave_instructions, tuple(outcome.fidelity), outcome.dump)
+        return Figures(
+            (seconds,),
+            outcome.wave_instructions,
+            tuple(outcome.fidelity),
+            outcome.dump,
+            outcome.coverage,
+        )
 
     def time(
         self,

@@ -12,6 +12,7 @@ from coasm.codeobject import CodeObject, Kernel, load
 from coasm.errors import LaunchError
 from coasm.launch.arguments import Geometry, Value, find_slot, pack, slots
 from coasm.launch.device import Device, Figures
+from coasm.launch.edits import Reached, executed_json, passed_json
 from coasm.launch.f4gemm.layouts import (
     SCALE_BLOCK,
     pad_rows,
@@ -54,14 +55,15 @@ _POISON = 0xFF
 class Product:
     """One launch and what came of it.
 
-    ``path`` and ``sha256`` are those of the object that ran. ``parts`` is how many parts K was
-    split in (grid z). ``verdict`` is None where the result was not compared; ``d`` is the result,
+    ``path``, ``co`` and ``sha256`` are the object that ran. ``parts`` is how many parts K was split
+    in (grid z). ``verdict`` is None where the result was not compared; ``d`` is the result,
     ``[M, N]`` of ml_dtypes' bfloat16. ``figures`` is the timed launches, or the only one.
     """
 
     shape: Shape
     entry: Entry
     path: str
+    co: CodeObject
     sha256: str
     kernel: str
     split: int
@@ -86,8 +88,11 @@ class Product:
         """10^12 operations per second, by the median time."""
         return self.shape.flops / self.figures.median / 1e12
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything but the result; times in seconds."""
+    def to_json(self, edit: Reached | None = None) -> dict[str, Any]:
+        """Everything but the result; times in seconds.
+
+        *edit* is what the run executed of an edit: a result that says nothing of it has not passed.
+        """
         verdict = None
         if self.verdict is not None:
             # JSON has no infinity.
@@ -109,7 +114,7 @@ class Product:
             "seed": self.seed,
             "backend": self.backend,
             "result_sha256": hashlib.sha256(self.d.tobytes()).hexdigest(),
-            "passed": self.passed if verdict is not None else None,
+            "passed": passed_json(verdict is not None, self.passed, edit),
             "verdict": verdict,
             "seconds": self.figures.median,
             "runs": len(self.figures.seconds),
@@ -117,6 +122,7 @@ class Product:
             "wave_instructions": self.figures.wave_instructions,
             "fidelity": list(self.figures.fidelity),
             "dump": self.figures.dump or None,
+            **executed_json(self.figures.coverage, edit),
         }
 
 
@@ -221,6 +227,7 @@ class Runner:
             shape=shape,
             entry=entry,
             path=path,
+            co=co,
             sha256=hashlib.sha256(co.data).hexdigest(),
             kernel=kernel.name,
             split=split,
