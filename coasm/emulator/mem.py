@@ -93,7 +93,7 @@ for _n, _suffix in ((1, ""), (2, "x2"), (4, "x4"), (8, "x8"), (16, "x16")):
 
 def _time(ctx: Context, parsed: Parsed) -> Step:
     put, machine = ctx.scalar_target(parsed.operands[0], "u64"), ctx.machine
-    return lambda s: put(s, np.full(s.n, machine.executed, np.uint64))
+    return lambda s: put(s, np.full(s.n, machine.wave_instructions, np.uint64))
 
 
 row("s_memtime s_memrealtime", _time, "s_memtime: counts instructions, not cycles")
