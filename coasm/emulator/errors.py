@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coasm.errors import CoasmError
 
-__all__ = ["EmulationError", "Fault"]
+__all__ = ["EmulationError", "Fault", "Mistake"]
 
 
 class EmulationError(CoasmError):
@@ -17,6 +17,14 @@ class EmulationError(CoasmError):
     def __init__(self, text: str, address: int | None = None) -> None:
         super().__init__(text)
         self.address = address
+
+
+class Mistake(RuntimeError):
+    """The emulator itself went wrong at an instruction; the text names it.
+
+    No :class:`~coasm.errors.CoasmError`: it is no fault of the kernel, and nobody can act on it
+    but by a report.
+    """
 
 
 class Fault(Exception):

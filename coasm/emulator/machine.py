@@ -16,7 +16,7 @@ import coasm.emulator.mem  # its rows
 import coasm.emulator.scalar  # its rows
 from coasm.emulator import floats, ports
 from coasm.emulator.control import Control, controls
-from coasm.emulator.errors import EmulationError, Fault
+from coasm.emulator.errors import EmulationError, Fault, Mistake
 from coasm.emulator.group import LANES, Group, Layout, join
 from coasm.emulator.memory import Memory
 from coasm.emulator.operands import Array, Context, Step
@@ -30,7 +30,9 @@ from coasm.emulator.program import (
 )
 from coasm.emulator.race import Race
 from coasm.emulator.table import ROWS
-from coasm.isa import EXEC, SCC, VGPR, takes_lanes
+from coasm.emulator.taken import Taken, check_taken
+from coasm.errors import CoasmError
+from coasm.isa import EXEC, SCC, VGPR, Parsed, takes_lanes
 from coasm.isa.waits import LGKM_MAX, VM_MAX, counted_in, waits_of
 
 if TYPE_CHECKING:
@@ -244,16 +246,12 @@ class Machine:
         return found[::-1]
 
     def _safe_access(self, address: int) -> tuple[frozenset[int], frozenset[int]]:
-        from coasm.errors import CoasmError
-
         try:
             return self.program.parsed(address)[1][:2]
         except CoasmError:
             return frozenset((SCC,)), frozenset()
 
     def _item(self, context: Context, address: int, notes: dict[str, None]) -> _Item:
-        from coasm.errors import CoasmError
-
         instruction = self.program.instructions[address]
         context.address = address
         context.now_clean = False
@@ -266,19 +264,7 @@ class Machine:
         mask = _bits((used.reads | used.writes) - {SCC})
         if parsed.mnemonic == "s_waitcnt":
             return _Item(address, _nothing, 0, 0, "", None, waits_of(instruction.data))
-        row = ROWS.get(parsed.mnemonic)
-        step: Step
-        if row is None:
-            step = _raiser("this instruction is not emulated")
-        else:
-            try:
-                step = row.build(context, parsed)
-            except Fault as fault:
-                step = _raiser(str(fault))
-            except (IndexError, KeyError, ValueError, AssertionError, TypeError):
-                step = _raiser("this form of the instruction is not emulated")
-            if row.note:
-                notes[row.note] = None
+        step = self._step(context, parsed, notes)
         self._update_clean(context, used.writes)
         if used.writes & self.program.matrix_registers:
             step = self._forget(step, used.writes)
@@ -299,6 +285,27 @@ class Machine:
         sets_exec = EXEC in used.writes or EXEC + 1 in used.writes
         masked = takes_lanes(parsed)
         return _Item(address, step, mask, written, queue, flight, None, masked, sets_exec)
+
+    def _step(self, context: Context, parsed: Parsed, notes: dict[str, None]) -> Step:
+        """The step of an instruction; of one that cannot be emulated, one that says why."""
+        row = ROWS.get(parsed.mnemonic)
+        if row is None:
+            return _raiser("this instruction is not emulated")
+        processor = self.co.target.processor
+        if processor.version < row.since:
+            return _raiser(f"{processor.name} has no {parsed.mnemonic}")
+        taken = Taken(parsed.modifiers)
+        context.seen.clear()
+        try:
+            step = row.build(context, parsed._replace(modifiers=taken))
+            check_taken(parsed._replace(modifiers=taken), context.seen, row.inert)
+        except Fault as fault:
+            return _raiser(str(fault))
+        except Exception as error:
+            return _mistake(error)
+        if row.note:
+            notes[row.note] = None
+        return step
 
     def _update_clean(self, context: Context, writes: frozenset[int]) -> None:
         if EXEC in writes or EXEC + 1 in writes:
@@ -585,11 +592,12 @@ class Machine:
             raise self._error(
                 place if place is not None else s.pc, str(fault), wave, fault.lane
             ) from None
-        except (IndexError, ValueError, TypeError, OverflowError, FloatingPointError) as error:
+        except CoasmError:
+            raise
+        except Exception as error:
             place = plan.addresses[at] if at < len(plan.addresses) else block.end
-            raise self._error(
-                place if place is not None else s.pc, f"cannot be emulated ({error})", None, None
-            ) from error
+            where = self._error(place if place is not None else s.pc, "", None, None)
+            raise Mistake(f"{where}{type(error).__name__}: {error}") from error
 
         if self.tracer is not None:
             self.tracer.after()
@@ -711,6 +719,15 @@ def _nothing(s: Group) -> None:
 def _raiser(text: str) -> Step:
     def step(s: Group) -> None:
         raise Fault(text)
+
+    return step
+
+
+def _mistake(error: Exception) -> Step:
+    """A step that raises what went wrong in a builder: it counts where it is executed."""
+
+    def step(s: Group) -> None:
+        raise error
 
     return step
 

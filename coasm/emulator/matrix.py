@@ -174,6 +174,7 @@ def _accumulate(s: Group, product: Array, first: int, c: int | float, width: int
 def _accumulator(ctx: Context, operand: Operand) -> int | float:
     """The first row of the addend, or its constant."""
     if isinstance(operand, Literal):
+        ctx.take(operand)
         return float(operand.value)
     return ctx.rows(operand)[0]
 

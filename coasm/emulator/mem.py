@@ -25,6 +25,10 @@ from coasm.isa import M0, Literal, Operand, Parsed, Register, Word
 
 __all__: list[str] = []
 
+#: What only steers caches, which hold nothing back here. The SC0 of an atomic is none: it says that
+#: the old value is returned. Source: CDNA3 and CDNA4 ISA guides, "Memory Scopes".
+CACHE, SCOPE = "sc0 sc1 nt", "sc1 nt"
+
 _MASK48 = np.uint64((1 << 48) - 1)
 _U3 = np.uint64(~3 & 0xFFFF_FFFF_FFFF_FFFF)
 
@@ -39,6 +43,7 @@ def _scalar_load(dwords: int, buffer: bool = False) -> Callable[[Context, Parsed
         pair = ctx.pair(base)
         number = parsed.number("offset")
         if isinstance(offset, Literal):
+            ctx.take(offset)
             number += int(offset.value)
             where: Getter | None = None
         else:
@@ -87,8 +92,8 @@ def _scalar_load(dwords: int, buffer: bool = False) -> Callable[[Context, Parsed
 
 
 for _n, _suffix in ((1, ""), (2, "x2"), (4, "x4"), (8, "x8"), (16, "x16")):
-    row(f"s_load_dword{_suffix}", _scalar_load(_n))
-    row(f"s_buffer_load_dword{_suffix}", _scalar_load(_n, buffer=True))
+    row(f"s_load_dword{_suffix}", _scalar_load(_n), inert="glc")
+    row(f"s_buffer_load_dword{_suffix}", _scalar_load(_n, buffer=True), inert="glc")
 
 
 def _time(ctx: Context, parsed: Parsed) -> Step:
@@ -154,14 +159,8 @@ def _lds_address(ctx: Context, operand: Operand) -> Callable[[Group, int], Array
     return address
 
 
-def _no_gds(parsed: Parsed) -> None:
-    if "gds" in parsed.modifiers:
-        raise Fault("GDS is not emulated")
-
-
 def _ds_read(size: int, how: str = "u") -> Callable[[Context, Parsed], Step]:
     def build(ctx: Context, parsed: Parsed) -> Step:
-        _no_gds(parsed)
         move = Move(ctx, parsed.operands[0], size, how)
         address, offset, machine = (
             _lds_address(ctx, parsed.operands[1]),
@@ -185,7 +184,6 @@ def _ds_read(size: int, how: str = "u") -> Callable[[Context, Parsed], Step]:
 
 def _ds_read2(size: int, scale: int) -> Callable[[Context, Parsed], Step]:
     def build(ctx: Context, parsed: Parsed) -> Step:
-        _no_gds(parsed)
         rows = ctx.rows(parsed.operands[0])
         half = size // 4
         address, machine = _lds_address(ctx, parsed.operands[1]), ctx.machine
@@ -221,7 +219,6 @@ def _defer(machine: Any, s: Group, parts: list[ports.Part], values: Array, addre
 
 def _ds_write(size: int, how: str = "u") -> Callable[[Context, Parsed], Step]:
     def build(ctx: Context, parsed: Parsed) -> Step:
-        _no_gds(parsed)
         move = Move(ctx, parsed.operands[1], size, how)
         address, offset, machine = (
             _lds_address(ctx, parsed.operands[0]),
@@ -246,7 +243,6 @@ def _ds_write(size: int, how: str = "u") -> Callable[[Context, Parsed], Step]:
 
 def _ds_write2(size: int, scale: int) -> Callable[[Context, Parsed], Step]:
     def build(ctx: Context, parsed: Parsed) -> Step:
-        _no_gds(parsed)
         moves = [Move(ctx, op, size, "u") for op in parsed.operands[1:3]]
         address, machine = _lds_address(ctx, parsed.operands[0]), ctx.machine
         offsets = [parsed.number(name) * scale for name in ("offset0", "offset1")]
@@ -390,7 +386,6 @@ def _size_of(op: Op, name: str) -> int:
 
 def _ds_atomic(op: Op, returns: bool, swap: bool = False) -> Callable[[Context, Parsed], Step]:
     def build(ctx: Context, parsed: Parsed) -> Step:
-        _no_gds(parsed)
         size = np.dtype(op.dtype).itemsize
         base = 1 if returns else 0
         address, offset, machine = (
@@ -479,6 +474,7 @@ row("ds_permute_b32", _bpermute(False))
 def _swizzle(ctx: Context, parsed: Parsed) -> Step:
     d, a = ctx.rows(parsed.operands[0])[0], ctx.rows(parsed.operands[1])[0]
     # From the encoding: the text names the patterns.
+    parsed.modifiers.get("offset")
     number = int.from_bytes(ctx.machine.program.instructions[ctx.address].data[:2], "little")
     lane = np.arange(LANES)
     if number & 0x8000:
@@ -632,12 +628,12 @@ STORES = (
 )
 for _space in _PORTS:
     for _name, _size, _how in LOADS:
-        row(f"{_space}_load_{_name}", _vector_load(_space, _size, _how))
+        row(f"{_space}_load_{_name}", _vector_load(_space, _size, _how), inert=CACHE)
     for _name, _size, _how in STORES:
-        row(f"{_space}_store_{_name}", _vector_store(_space, _size, _how))
+        row(f"{_space}_store_{_name}", _vector_store(_space, _size, _how), inert=CACHE)
     if _space != "scratch":
         for _name, _one in OPS.items():
-            row(f"{_space}_atomic_{_name}", _vector_atomic(_space, _name), _one.note)
+            row(f"{_space}_atomic_{_name}", _vector_atomic(_space, _name), _one.note, SCOPE)
 
 
 # Direct-to-LDS loads.
@@ -703,7 +699,7 @@ def _global_lds(name: str) -> Callable[[Context, Parsed], Step]:
 
 
 for _name in ("ubyte", "sbyte", "ushort", "sshort", "dword", "dwordx3", "dwordx4"):
-    row(f"global_load_lds_{_name}", _global_lds(_name))
+    row(f"global_load_lds_{_name}", _global_lds(_name), inert=CACHE)
 
 
 # Buffers.
@@ -830,8 +826,6 @@ def _range_load(
 
 def _buffer_load(name: str, size: int, how: str) -> Callable[[Context, Parsed], Step]:
     def build(ctx: Context, parsed: Parsed) -> Step:
-        if "tfe" in parsed.modifiers:
-            raise Fault("tfe is not emulated")
         machine = ctx.machine
         if "lds" in parsed.modifiers:
             buffer = Buffer(ctx, parsed, 0)
@@ -911,8 +905,8 @@ def _buffer_atomic(name: str) -> Callable[[Context, Parsed], Step]:
 
 
 for _name, _size, _how in LOADS:
-    row(f"buffer_load_{_name}", _buffer_load(_name, _size, _how))
+    row(f"buffer_load_{_name}", _buffer_load(_name, _size, _how), inert=CACHE)
 for _name, _size, _how in STORES:
-    row(f"buffer_store_{_name}", _buffer_store(_size, _how))
+    row(f"buffer_store_{_name}", _buffer_store(_size, _how), inert=CACHE)
 for _name, _one in OPS.items():
-    row(f"buffer_atomic_{_name}", _buffer_atomic(_name), _one.note)
+    row(f"buffer_atomic_{_name}", _buffer_atomic(_name), _one.note, SCOPE)

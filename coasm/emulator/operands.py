@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from coasm.emulator.errors import Fault
 from coasm.emulator.group import LANES, SCALARS, Group, Layout, pack, unpack
+from coasm.emulator.taken import peek, plain
 from coasm.isa import (
     AGPR,
     EXEC,
@@ -98,7 +99,8 @@ class Context:
     """What an instruction is prepared with: the machine, the modes, what is known of its block.
 
     ``clean`` holds the VGPR rows that are known to hold no denormal float32. ``scc_live`` says
-    that the SCC the instruction sets is read.
+    that the SCC the instruction sets is read. ``seen`` are the registers and constants that were
+    taken of the instruction so far (see :mod:`coasm.emulator.taken`).
     """
 
     def __init__(self, machine: Machine, mode: int, index: int) -> None:
@@ -109,6 +111,16 @@ class Context:
         self.now_clean = False
         self.address = 0
         self.access = Access(frozenset(), frozenset())
+        self.seen: set[Operand | int] = set()
+
+    def take(self, operand: Operand) -> None:
+        """Note that *operand*, which may have no modifier, is read or written.
+
+        Raises:
+            Fault: it has a source modifier.
+        """
+        plain(operand)
+        self.seen.update(operand.numbers if isinstance(operand, Register) else (operand,))
 
     # Where an operand is.
 
@@ -118,6 +130,7 @@ class Context:
         Raises:
             Fault: the kernel descriptor does not allocate it.
         """
+        self.seen.add(number)
         if number >= AGPR:
             at, have, what = number - AGPR, self.layout.agprs, "AGPR"
         else:
@@ -132,6 +145,7 @@ class Context:
     def rows(self, operand: Operand) -> list[int]:
         """The rows of a vector operand."""
         register = vector_register(operand)
+        self.take(operand)
         return [self.row(number) for number in register.numbers]
 
     def scalar(self, number: int) -> int:
@@ -140,6 +154,7 @@ class Context:
         Raises:
             Fault: the kernel descriptor does not allocate it.
         """
+        self.seen.add(number)
         if number >= SCALARS:
             raise Fault(f"the operand {register_name(number)} is not emulated here")
         limit = self.machine.sgprs
@@ -167,6 +182,7 @@ class Context:
     def k(self, operand: Operand, kind: str = "u32") -> int:
         """The position of a 32-bit operand in ``u``, ``i`` and ``f``."""
         base = self.layout.rows
+        self.take(operand)
         if isinstance(operand, Literal):
             return base + SCALARS + self.constant(self.literal(operand, kind))
         if not isinstance(operand, Register):
@@ -179,6 +195,7 @@ class Context:
 
     def ks(self, operand: Operand, kind: str = "u32") -> int:
         """The position of a 32-bit operand in ``su`` and ``si``."""
+        self.take(operand)
         if isinstance(operand, Literal):
             return SCALARS + self.constant(self.literal(operand, kind))
         if not isinstance(operand, Register) or operand.first >= VGPR:
@@ -191,6 +208,7 @@ class Context:
         """The number of the aligned scalar pair that a 64-bit operand is."""
         if not isinstance(operand, Register) or operand.first >= SCALARS or operand.first & 1:
             raise Fault("the operand is no aligned pair of scalar registers")
+        self.take(operand)
         self.scalar(operand.first)
         return operand.first >> 1
 
@@ -198,6 +216,7 @@ class Context:
 
     def scalar_source(self, operand: Operand, kind: str) -> Getter:
         """A function that gives a scalar operand as [n] (or 0-d, a constant)."""
+        self.take(operand)
         dtype = DTYPES[kind]
         if isinstance(operand, Register) and operand.first == SCC:
             return lambda s: s.scc.astype(dtype)
@@ -229,7 +248,9 @@ class Context:
             raise Fault("the operand is no scalar register")
         wide = kind in ("u64", "i64", "f64")
         unsigned = np.uint64 if wide else np.uint32
-        assert isinstance(operand, Register)
+        if not isinstance(operand, Register):
+            raise Fault("the operand is no register")
+        self.take(operand)
         is_exec = operand.first in (EXEC, EXEC + 1)
         at = self.pair(operand) if wide else self.scalar(operand.first)
 
@@ -277,17 +298,21 @@ class Context:
         if kind == "m":
             pair = self.pair(operand)
             return lambda s: unpack(s.d[pair])
+        if isinstance(operand, Word):
+            raise Fault(f"the operand {operand.text!r} is not emulated here")
+        if "16" not in kind:
+            no_half(parsed, number)
+        bare = operand._replace(negate=False, absolute=False)
         if kind.endswith("64"):
-            get = self._wide(operand, kind)
+            get = self._wide(bare, kind)
         else:
-            get = self._narrow(parsed, operand, kind, number)
-        if isinstance(operand, Register):
-            if kind in ("f32", "f16", "f64"):
-                get = self._float_modifiers(operand, kind, get)
-            elif operand.negate or operand.absolute:
-                if kind not in ("u32", "bf16"):
-                    raise Fault("a source modifier on an operand that is no float")
-                get = _bit_modifiers(operand, get, 31 if kind == "u32" else 15)
+            get = self._narrow(parsed, bare, kind, number)
+        if kind in ("f32", "f16", "f64"):
+            get = self._float_modifiers(operand, kind, get)
+        elif operand.negate or operand.absolute:
+            if kind not in ("u32", "bf16"):
+                raise Fault("a source modifier on an operand that is no float")
+            get = _bit_modifiers(operand, get, 31 if kind == "u32" else 15)
         return get
 
     def _wide(self, operand: Operand, kind: str) -> Getter:
@@ -312,7 +337,7 @@ class Context:
         if isinstance(operand, Register) and operand.first in (251, 252, SCC):
             value = self.scalar_source(operand, "u32")
             return lambda s: value(s)[:, None].view(dtype) if kind != "u16" else value(s)[:, None]
-        half = parsed.bits("op_sel", 4)[number] if "op_sel" in parsed.modifiers else 0
+        half = 0 if kind.endswith("32") else parsed.bits("op_sel", 4)[number]
         if isinstance(operand, Literal):
             at = self.k(operand, kind)
             if not kind.endswith("32"):
@@ -320,6 +345,9 @@ class Context:
                 return lambda s: (s.u[at] >> shift).astype(np.uint16).view(dtype)
             return _typed(at, kind)
         select = parsed.modifiers.get(f"src{number}_sel", "DWORD")
+        sext = isinstance(operand, Register) and operand.sext
+        if isinstance(operand, Register):
+            operand = operand._replace(sext=False)
         plain = select == "DWORD" and not self.indexed(operand, number)
         if kind.endswith("32") and plain and not (number == 0 and has_dpp(parsed)):
             return _typed(self.k(operand), kind)
@@ -327,14 +355,14 @@ class Context:
         if number == 0 and has_dpp(parsed):
             raw = dpp_source(parsed, raw)
         if select != "DWORD":
-            raw = _sdwa(raw, select, isinstance(operand, Register) and operand.sext)
+            raw = _sdwa(raw, select, sext)
             half = 0
         if kind.endswith("32"):
             return lambda s: np.ascontiguousarray(raw(s)).view(dtype)
         shift = np.uint32(16 * half)
         return lambda s: (raw(s) >> shift).astype(np.uint16).view(dtype)
 
-    def _float_modifiers(self, operand: Register, kind: str, get: Getter) -> Getter:
+    def _float_modifiers(self, operand: Register | Literal, kind: str, get: Getter) -> Getter:
         inner = get
         if self.flushes_in(kind) and not self.is_clean(operand, kind):
             plain = get
@@ -384,6 +412,8 @@ class Context:
         if kind == "m":
             raise Fault("the operand is no scalar register")
         rows = self.rows(operand)
+        if "16" not in kind:
+            no_half(parsed, len(parsed.operands) - 1)
         enabled = write_mask(parsed)
         if self.index & INDEX_DST:
             if not kind.endswith("32") or enabled or "dst_sel" in parsed.modifiers:
@@ -479,6 +509,17 @@ class Context:
         return put
 
 
+def no_half(parsed: Parsed, number: int) -> None:
+    """An operand of 32 or 64 bits has no half that ``op_sel`` could pick.
+
+    Raises:
+        Fault: the instruction says so all the same.
+    """
+    picked = peek(parsed, "op_sel").strip("[]").split(",")
+    if picked[number : number + 1] == ["1"]:
+        raise Fault(f"the modifier op_sel of {parsed.mnemonic}, operand {number}, is not emulated")
+
+
 def vector_register(operand: Operand) -> Register:
     """*operand*, which must be VGPRs or AGPRs.
 
@@ -538,7 +579,7 @@ def _typed(at: int, kind: str) -> Getter:
     return lambda s: s.f[at]
 
 
-def _bit_modifiers(operand: Register, get: Getter, sign: int) -> Getter:
+def _bit_modifiers(operand: Register | Literal, get: Getter, sign: int) -> Getter:
     bit = 1 << sign
 
     def modified(s: Group) -> Array:
@@ -590,7 +631,7 @@ _DPP = (
 
 def has_dpp(parsed: Parsed) -> bool:
     """Whether source 0 goes through a lane permutation."""
-    return "row_mask" in parsed.modifiers and "bank_mask" in parsed.modifiers
+    return bool(peek(parsed, "row_mask") and peek(parsed, "bank_mask"))
 
 
 def dpp_lanes(parsed: Parsed) -> tuple[Array, Array]:
@@ -643,6 +684,12 @@ def dpp_source(parsed: Parsed, raw: Getter) -> Getter:
         return np.where(valid, value, np.uint32(0)) if bounded or not valid.all() else value
 
     return read
+
+
+def writes_all(parsed: Parsed) -> bool:
+    """Whether a DPP instruction writes every lane of EXEC."""
+    masks = parsed.number("row_mask", 15), parsed.number("bank_mask", 15)
+    return masks == (15, 15) and "bound_ctrl" in parsed.modifiers
 
 
 def write_mask(parsed: Parsed) -> Getter | None:

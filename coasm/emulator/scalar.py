@@ -15,7 +15,8 @@ from coasm.emulator.errors import Fault
 from coasm.emulator.group import Group
 from coasm.emulator.operands import Array, Context, Step
 from coasm.emulator.table import row
-from coasm.isa import Literal, Parsed, Register
+from coasm.emulator.taken import ALL
+from coasm.isa import Literal, Operand, Parsed, Register
 
 __all__: list[str] = []
 
@@ -24,7 +25,8 @@ Function = Callable[..., Any]
 _U1, _U5, _U6, _U31 = np.uint32(1), np.uint32(31), np.uint32(63), np.uint32(31)
 
 
-def _sign16(operand: Any) -> int:
+def _sign16(ctx: Context, operand: Operand) -> int:
+    ctx.take(operand)
     if not isinstance(operand, Literal) or not isinstance(operand.value, int):
         raise Fault("a constant is expected here")
     value = operand.value & 0xFFFF
@@ -352,7 +354,7 @@ def _constant(function: Function, scc: str = "") -> Callable[[Context, Parsed], 
     """SOPK: *function* of the old value and the sign-extended constant."""
 
     def build(ctx: Context, parsed: Parsed) -> Step:
-        value = np.int32(_sign16(parsed.operands[1]))
+        value = np.int32(_sign16(ctx, parsed.operands[1]))
         old = ctx.scalar_source(parsed.operands[0], "i32") if scc != "new" else None
         put = ctx.scalar_target(parsed.operands[0], "i32")
         if old is None:
@@ -392,7 +394,7 @@ def _compare(
         if not ctx.scc_live:
             return lambda s: None
         if constant:
-            value = _sign16(parsed.operands[1])
+            value = _sign16(ctx, parsed.operands[1])
             limit = np.int32(value) if kind == "i32" else np.uint32(value & 0xFFFF)
             left = ctx.scalar_source(parsed.operands[0], kind)
 
@@ -504,6 +506,7 @@ row(
     " s_dcache_wb_vol s_incperflevel s_decperflevel s_ttracedata v_nop buffer_wbl2"
     " buffer_inv buffer_wbinvl1 buffer_wbinvl1_vol",
     _nothing,
+    inert=ALL,
 )
 
 
@@ -516,6 +519,7 @@ def _getpc(ctx: Context, parsed: Parsed) -> Step:
 def _getreg(ctx: Context, parsed: Parsed) -> Step:
     from coasm.emulator.control import hardware_register
 
+    ctx.take(parsed.operands[1])
     name, first, bits = hardware_register(parsed.operands[1])
     if name not in ("MODE", "1"):
         raise Fault(f"reading the hardware register {name} is not emulated")

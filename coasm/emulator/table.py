@@ -18,16 +18,24 @@ Builder = Callable[[Context, Parsed], Step]
 
 
 class Row(NamedTuple):
-    """One instruction: how it is prepared, and what of it is less than exact."""
+    """One instruction: how it is prepared, and what of it is less than exact.
+
+    ``inert``: the modifiers that change no result, by name; every other one the builder takes or
+    the instruction is refused. ``since``: the first GFX version that has it.
+    """
 
     build: Builder
     note: str = ""
+    inert: str = ""
+    since: tuple[int, int] = (9, 4)
 
 
 ROWS: dict[str, Row] = {}
 
 
-def row(names: str, build: Builder, note: str = "") -> None:
+def row(
+    names: str, build: Builder, note: str = "", inert: str = "", since: tuple[int, int] = (9, 4)
+) -> None:
     """Add the rows of the mnemonics in *names*, separated by blanks."""
     for name in names.split():
-        ROWS[name] = Row(build, note)
+        ROWS[name] = Row(build, note, inert, since)

@@ -15,10 +15,20 @@ import numpy as np
 
 from coasm.emulator.errors import Fault
 from coasm.emulator.group import LANES, Group, pack, unpack
-from coasm.emulator.operands import DTYPES, INDEX_DST, Array, Context, Step, has_dpp, store
+from coasm.emulator.operands import (
+    DTYPES,
+    INDEX_DST,
+    Array,
+    Context,
+    Step,
+    has_dpp,
+    store,
+    write_mask,
+    writes_all,
+)
 from coasm.emulator.scalar import first_one, leading_signs, leading_zeros
 from coasm.emulator.table import row
-from coasm.isa import VCC, VGPR, Parsed, Register
+from coasm.isa import VCC, VGPR, Literal, Parsed, Register
 
 __all__ = ["is_plain", "vector"]
 
@@ -28,11 +38,11 @@ _31 = np.uint32(31)
 
 def is_plain(ctx: Context, parsed: Parsed) -> bool:
     """Whether the operands are whole 32-bit registers or constants, without any modifier."""
-    if ctx.index or has_dpp(parsed) or parsed.encoding == "sdwa":
-        return False
-    if any(key in parsed.modifiers for key in ("clamp", "mul", "div", "op_sel")):
+    if ctx.index or parsed.modifiers:
         return False
     for operand in parsed.operands:
+        if isinstance(operand, Literal) and (operand.negate or operand.absolute):
+            return False
         if isinstance(operand, Register) and (
             operand.negate or operand.absolute or operand.size != 1 or 127 < operand.first < VGPR
         ):
@@ -109,12 +119,11 @@ def _reversed(kinds: str, function: np.ufunc, mask: int) -> Callable[[Context, P
     signed = kinds.startswith("i32")
 
     def build(ctx: Context, parsed: Parsed) -> Step:
-        from coasm.isa import Literal
-
         count = parsed.operands[1]
         if kinds not in ("u32 u32 u32", "i32 u32 i32") or not is_plain(ctx, parsed):
             return general(ctx, parsed)
         if isinstance(count, Literal) and isinstance(count.value, int):
+            ctx.take(count)
             a = ctx.layout.rows + 128 + ctx.constant(count.value & mask)
             b, d = ctx.k(parsed.operands[2]), ctx.rows(parsed.operands[0])[0]
 
@@ -396,8 +405,8 @@ def _carry(subtract: str, carry_in: bool) -> Callable[[Context, Parsed], Step]:
         left, right = ctx.source(parsed, 2, "u32", 2), ctx.source(parsed, 3, "u32", 2)
         carry = ctx.source(parsed, 4, "m", 2) if carry_in else None
         put, put_mask = ctx.target(parsed, "u32"), ctx.mask_target(parsed.operands[1])
-        if "clamp" in parsed.modifiers:
-            raise Fault("clamp on this instruction is not emulated")
+        if write_mask(parsed) is not None and not writes_all(parsed):
+            raise Fault("DPP that leaves out lanes of a carry is not emulated")
 
         def step(s: Group) -> None:
             a, b = left(s), right(s)

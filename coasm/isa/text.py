@@ -60,7 +60,9 @@ _FILES = {"s": 0, "v": VGPR, "a": AGPR, "ttmp": 108}
 _SIZES = {"s": 106, "v": 256, "a": 256, "ttmp": 16}
 _ENCODINGS = re.compile(r"_(e32|e64|dpp|sdwa|e64_dpp)$")
 _REGISTER = re.compile(r"(s|v|a|ttmp)(?:(\d+)|\[(\d+):(\d+)\])")
-_MODIFIER = re.compile(r"\s(?:(\w+):(\[[^\]]*\]|\S+)|(gpr_idx)\(([^)]*)\)|(\w+))(?=\s|$)")
+_MODIFIER = re.compile(
+    r"\s(?:(\w+):(\[[^\]]*\]|\w+\([^)]*\)|\S+)|(gpr_idx)\(([^)]*)\)|(\w+))(?=\s|$)"
+)
 _ENCODED = re.compile(r"lit(?:64)?\((.*)\)")
 _INTEGER = re.compile(r"-?(?:0x[0-9a-f]+|\d+)", re.I)
 _FLOAT = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?", re.I)
@@ -89,11 +91,14 @@ class Register(NamedTuple):
 class Literal(NamedTuple):
     """A constant: an integer, or a float that stands for its bits in the operand's own type.
 
-    ``encoded``: a literal dword, by the text, where it could also be an inline constant.
+    ``encoded``: a literal dword, by the text, where it could also be an inline constant. The source
+    modifiers change the sign bit of what the instruction takes it for, not the number.
     """
 
     value: int | float
     encoded: bool = False
+    negate: bool = False
+    absolute: bool = False
 
 
 class Word(NamedTuple):
@@ -150,7 +155,7 @@ def parse(text: str) -> Parsed:
     parts = [head.strip(), *(part.strip() for part in more)] if rest.strip() else []
     modifiers: dict[str, str] = {}
     if parts:
-        parts[-1] = _take_modifiers(name, parts[-1], modifiers)
+        parts[-1] = _take_modifiers(name, parts[-1], modifiers, text)
         if not parts[-1]:
             parts.pop()
     operands = tuple(_operand(part, text) for part in parts)
@@ -172,23 +177,29 @@ def _split(text: str) -> list[str]:
     return parts
 
 
-def _take_modifiers(name: str, last: str, modifiers: dict[str, str]) -> str:
+def _take_modifiers(name: str, last: str, modifiers: dict[str, str], text: str) -> str:
     """Move the modifiers behind the last operand into *modifiers*; the operand that is left."""
     if name.startswith(("s_waitcnt", "s_branch", "s_cbranch", "s_sendmsg")):
         return last
     padded = f" {last}"
-    first = None
+    first, end = None, 0
     for match in _MODIFIER.finditer(padded):
         key, value, idx, mode, flag = match.groups()
         if flag and flag not in _FLAGS:
             continue
-        first = match.start() if first is None else first
+        if first is None:
+            first = match.start()
+        elif padded[end : match.start()].strip():
+            break
+        end = match.end()
         if key:
             modifiers[key] = value
         elif idx:
             modifiers[idx] = mode
         else:
             modifiers[flag] = "1"
+    if first is not None and padded[end:].strip():
+        raise UnsupportedError(f"a modifier that is not known, {padded[end:].strip()!r}: {text}")
     return last if first is None else padded[:first].strip()
 
 
@@ -223,6 +234,4 @@ def _operand(text: str, whole: str) -> Operand:
         number = float(inner)
     if number is None:
         return Word(text)
-    if absolute:
-        number = abs(number)
-    return Literal(-number if negate else number, bool(encoded))
+    return Literal(number, bool(encoded), negate, absolute)

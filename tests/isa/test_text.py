@@ -45,7 +45,7 @@ def test_source_modifiers() -> None:
     assert a == Register(VGPR + 1, 1, negate=True)
     assert b == Register(VGPR + 2, 1, absolute=True)
     assert c == Register(VGPR + 3, 1, negate=True, absolute=True)
-    assert d == Literal(-4)
+    assert d == Literal(4, negate=True)
 
 
 def test_constants() -> None:
