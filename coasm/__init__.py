@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from coasm.asm.assemble import Result
     from coasm.asm.exact import Exact
-    from coasm.codeobject import CodeObject, Kernel, load
+    from coasm.codeobject import CodeObject, Kernel
     from coasm.compare import Report
     from coasm.launch import run, run_f4gemm, run_spec
     from coasm.linter import Finding
@@ -52,7 +52,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """The names of other rooms, imported when they are first asked for: commands start faster."""
-    if name in ("CodeObject", "Kernel", "load"):
+    if name in ("CodeObject", "Kernel"):
         from coasm import codeobject
 
         return getattr(codeobject, name)
@@ -67,6 +67,23 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def load(
+    source: str | os.PathLike[str] | bytes, *, name: str | None = None, llvm: str | None = None
+) -> CodeObject:
+    """The code object that *source* names, or whose bytes it is; *name* stands for it in messages.
+
+    A name is the path of a code object or of a listing (``.s``, assembled as :func:`assemble` does
+    it), or ``LIBRARY:TARGET``, ``LIBRARY:TARGET#N`` for one inside of an executable or library.
+    Every function that takes a code object takes the same.
+
+    Raises:
+        CoasmError: it is not there, damaged, of a kind that is not handled, or ambiguous.
+    """
+    from coasm.opening import open_code_object
+
+    return open_code_object(source, name=name, llvm=llvm)
+
+
 def disassemble(
     source: CodeObject | str | os.PathLike[str] | bytes, *, llvm: str | None = None
 ) -> Exact:
@@ -77,8 +94,9 @@ def disassemble(
     """
     from coasm.asm.exact import exact_listing
     from coasm.llvm import find_llvm
+    from coasm.opening import open_code_object
 
-    co = _object(source)
+    co = open_code_object(source, llvm=llvm)
     return exact_listing(co, find_llvm(llvm, processor=co.target.name))
 
 
@@ -100,14 +118,14 @@ def assemble(
 
     from coasm.asm.assemble import assemble as build
     from coasm.asm.build import declared
-    from coasm.codeobject import load
     from coasm.linter.sources import declaration_warnings
     from coasm.llvm import find_llvm
+    from coasm.opening import open_code_object
 
     tools = find_llvm(llvm, processor=declared(text).target.name)
-    original = None if like is None else _object(like)
+    original = None if like is None else open_code_object(like, llvm=llvm)
     result = build(text, tools, name=name, like_object=original)
-    warnings = declaration_warnings(load(result.data, name=name), tools)
+    warnings = declaration_warnings(open_code_object(result.data, name=name), tools)
     return replace(result, warnings=(*result.warnings, *warnings))
 
 
@@ -126,8 +144,9 @@ def verify(
     """
     from coasm.compare import verify as compare
     from coasm.llvm import find_llvm
+    from coasm.opening import open_code_object
 
-    first, second = _object(original), _object(rebuilt)
+    first, second = (open_code_object(one, llvm=llvm) for one in (original, rebuilt))
     tools = find_llvm(llvm, processor=first.target.name) if llvm is not None else None
     return compare(first, second, tools)
 
@@ -163,16 +182,8 @@ def roundtrip(
         CoasmError: it cannot be listed, assembled or compared.
     """
     from coasm.llvm import find_llvm
+    from coasm.opening import open_code_object
     from coasm.trips import roundtrip as trip
 
-    co = _object(source)
+    co = open_code_object(source, llvm=llvm)
     return trip(co, find_llvm(llvm, processor=co.target.name))
-
-
-def _object(source: CodeObject | str | os.PathLike[str] | bytes) -> CodeObject:
-    from coasm.bundle.opening import open_code_object
-    from coasm.codeobject import CodeObject, load
-
-    if isinstance(source, str):
-        return open_code_object(source)
-    return source if isinstance(source, CodeObject) else load(source)

@@ -15,11 +15,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from coasm.bundle.opening import is_code_object, open_code_object
 from coasm.codeobject import CodeObject, load
-from coasm.codeobject.model import read_input
 from coasm.errors import CoasmError, UnsupportedError
 from coasm.llvm import Llvm
+from coasm.opening import open_code_object, read_given
 
 __all__ = ["CHECKS", "RoundTrip", "collect", "cores", "roundtrip", "roundtrip_many"]
 
@@ -115,7 +114,7 @@ def collect(paths: Sequence[str]) -> list[str]:
     for path in paths:
         if not os.path.isdir(path):
             if not os.path.exists(path) and ":" not in path:
-                raise CoasmError(f"{path}: no such file or directory")
+                raise CoasmError(f"{path}: No such file or directory")
             # A file, or FILE:TARGET.
             found += specs(path) if os.path.isfile(path) and carries(path) else [path]
             continue
@@ -142,7 +141,7 @@ def roundtrip_many(
     from coasm.llvm import find_llvm
 
     find_llvm(directory)
-    batches, failed, copies = _batches(paths)
+    batches, failed, copies = _batches(paths, directory)
     yield from failed
     jobs = max(1, min(jobs or cores(), len(batches)))
     if jobs == 1:
@@ -190,7 +189,7 @@ def _with_copies(result: RoundTrip, copies: dict[str, list[str]]) -> Iterator[Ro
 
 
 def _batches(
-    paths: Sequence[str],
+    paths: Sequence[str], directory: str | None
 ) -> tuple[list[list[str]], list[RoundTrip], dict[str, list[str]]]:
     """Batches of one target each, the results of unreadable files, and path → its copies."""
     import hashlib
@@ -201,8 +200,8 @@ def _batches(
     copies: dict[str, list[str]] = {}
     for path in paths:
         try:
-            plain = is_code_object(path)  # parsed where it is taken through the trip
-            data = read_input(path) if plain else open_code_object(path).data
+            given = read_given(path)  # parsed where it is taken through the trip
+            data = open_code_object(path, llvm=directory).data if given.listing else given.data
         except CoasmError as error:
             failed.append(RoundTrip(path=path, error=str(error).removeprefix(f"{path}: ")))
             continue
@@ -228,7 +227,7 @@ def _run_batch(paths: Sequence[str], directory: str | None) -> list[RoundTrip]:
     loaded: list[tuple[str, CodeObject | CoasmError]] = []
     for path in paths:
         try:
-            loaded.append((path, open_code_object(path)))
+            loaded.append((path, open_code_object(path, llvm=directory)))
         except CoasmError as error:
             loaded.append((path, error))
     dumps = _dump_together([co for _, co in loaded if isinstance(co, CodeObject)], llvm)

@@ -23,7 +23,7 @@ def test_collect(tmp_path: Path) -> None:
     # A file that is named is taken whatever it is called, and once.
     named = str(tmp_path / "d.so")
     assert collect([named, named, str(tmp_path / "sub")]) == [named, str(tmp_path / "sub/c.co")]
-    with pytest.raises(CoasmError, match="no such file"):
+    with pytest.raises(CoasmError, match="No such file"):
         collect([str(tmp_path / "missing")])
     (tmp_path / "none").mkdir()
     with pytest.raises(CoasmError, match="no "):

@@ -9,14 +9,12 @@ if TYPE_CHECKING:
 
     from coasm.bundle.embedding import Change, Embedded, embed
     from coasm.bundle.images import Container, Entry, extract, find
-    from coasm.bundle.select import open_object
 
-__all__ = ["Change", "Container", "Embedded", "Entry", "embed", "extract", "find", "open_object"]
+__all__ = ["Change", "Container", "Embedded", "Entry", "embed", "extract", "find"]
 
 _ROOMS = {
     **dict.fromkeys(("Change", "Embedded", "embed"), "embedding"),
     **dict.fromkeys(("Container", "Entry", "extract", "find"), "images"),
-    "open_object": "select",
 }
 
 

@@ -19,10 +19,11 @@ from coasm.bundle.compressed import MAX_UNPACKED, pack
 from coasm.bundle.grow import add_segment, move_section
 from coasm.bundle.host import Host, HostSection
 from coasm.bundle.images import Container, Entry, contents, entries_of, find, mapped
-from coasm.bundle.select import matching, open_object, resolve
+from coasm.bundle.select import matching, resolve
 from coasm.bundle.table import replace
 from coasm.codeobject import CodeObject, load
 from coasm.errors import CoasmError, FormatError, UnsupportedError
+from coasm.opening import open_code_object
 
 if TYPE_CHECKING:
     from coasm.bundle.compressed import Buffer
@@ -58,9 +59,10 @@ def embed(
 ) -> Embedded:
     """The file at *path* with other code objects; nothing is written.
 
-    *replacements* is target → the rebuilt code object, as bytes or as the path of its file. A
-    target is ``gfx942``, or ``gfx942#2`` for that of bundle 2. Where several bundles have the
-    target, the one whose kernels are those of the new object is meant, if there is just one.
+    *replacements* is target → the rebuilt code object, as bytes or by what names it (see
+    :mod:`coasm.opening`). A target is ``gfx942``, or ``gfx942#2`` for that of bundle 2. Where
+    several bundles have the target, the one whose kernels are those of the new object is meant, if
+    there is just one.
 
     Raises:
         CoasmError: a target that is not there or ambiguous, or the object does not fit it: another
@@ -77,8 +79,7 @@ def embed(
             if isinstance(source, bytes):
                 rebuilt = load(source, name=f"the object for {spec}")
             else:
-                given, shown = open_object(os.fspath(source))
-                rebuilt = load(given, name=shown)
+                rebuilt = open_code_object(source)
             entry = choose(data, entries, spec, rebuilt, name)
             if entry in new:
                 raise CoasmError(f"{name}: {entry.name} is to be replaced twice")

@@ -8,16 +8,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from coasm.codeobject.elf import EM_AMDGPU
-from coasm.codeobject.model import read_input
-from coasm.errors import CoasmError, FormatError, UnsupportedError
+from coasm.errors import CoasmError
 
 if TYPE_CHECKING:
     from coasm.bundle.images import Entry
 
-__all__ = ["carries", "kind_of", "listed", "matching", "open_object", "resolve", "specs", "split"]
+__all__ = ["carries", "kind_of", "listed", "matching", "resolve", "specs", "split"]
 
 _NUMBERED = re.compile(r"(.+?)(?:#([0-9]+))?\Z", re.DOTALL)
-_TARGET = re.compile(r"(?:[a-z0-9]+-.*-)?gfx[^/]*\Z")
 #: What the files that :func:`find` reads start with.
 _MAGICS = (b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB", b"!<arch>\n", b"!<thin>\n", b"\x10\xff\x10\xad")
 
@@ -66,14 +64,17 @@ def split(spec: str) -> tuple[str, str]:
     if os.path.exists(spec):
         return spec, ""
     for at, char in enumerate(spec):
-        if char == ":" and _TARGET.match(spec, at + 1) and os.path.exists(spec[:at]):
-            return spec[:at], spec[at + 1 :]
+        target = spec[at + 1 :]
+        if char == ":" and target and "/" not in target and os.path.isfile(spec[:at]):
+            return spec[:at], target
     return spec, ""
 
 
 def carries(path: str | os.PathLike[str]) -> bool:
     """Whether a file is of a kind that carries code objects, and not itself one."""
     try:
+        if not os.path.isfile(path):  # opening a pipe would wait for its other end
+            return False
         with open(path, "rb") as file:
             head = file.read(24)
     except OSError:
@@ -107,31 +108,3 @@ def kind_of(data: bytes) -> str:
     if data.startswith(b"\x03\x02\x23\x07"):
         return "SPIR-V"
     return "not a code object"
-
-
-def open_object(spec: str) -> tuple[bytes, str]:
-    """The bytes of a code object, and its name for messages.
-
-    *spec* is the path of a code object, or ``FILE:TARGET`` (``FILE:TARGET#N`` for bundle N) where
-    FILE carries code objects; see :func:`matching` for TARGET.
-
-    Raises:
-        FormatError: the file is missing or damaged.
-        CoasmError: FILE carries code objects and TARGET is missing, unknown, or ambiguous.
-    """
-    path, target = split(spec)
-    if not target and not carries(path):
-        return read_input(path), path
-    from coasm.bundle.images import extract, find  # a plain code object needs none of it
-
-    if not target:
-        entries = find(path)
-        example = f"{path}:{entries[0].target or entries[0].id}"
-        raise UnsupportedError(
-            f"{path}: carries {len(entries)} code object{'s' * (len(entries) > 1)} "
-            f"({listed(entries)}); name one, for example {example}, or use coasm extract"
-        )
-    if not carries(path):
-        raise FormatError(f"{path}: carries no code objects, so {target} cannot be taken out of it")
-    entry = resolve(find(path), target, path)
-    return extract(entry), spec

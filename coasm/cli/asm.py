@@ -54,12 +54,11 @@ def asm(
     """
     from coasm.asm.assemble import assemble
     from coasm.asm.build import declared
-    from coasm.bundle.opening import open_code_object
     from coasm.codeobject import load
-    from coasm.codeobject.model import read_input
     from coasm.errors import CoasmError, FormatError
     from coasm.linter.sources import declaration_warnings
     from coasm.llvm import find_llvm
+    from coasm.opening import open_code_object, read_given
     from coasm.output import check_target, write_file
 
     if output is None:
@@ -67,16 +66,15 @@ def asm(
             raise CoasmError("standard input needs -o FILE")
         output = os.path.splitext(file)[0] + ".rebuilt.co"
     check_target(output, force=True, inputs=(file, *([like] if like else [])))
-    data = sys.stdin.buffer.read() if file == "-" else read_input(file)
-    if data.startswith(b"\x7fELF"):
-        raise FormatError(f"{file}: a code object, not a listing; coasm disasm makes one")
-    text = data.decode("utf-8", "surrogateescape")
-    name = "<stdin>" if file == "-" else file
+    given = read_given(file)
+    if given.data.startswith(b"\x7fELF"):
+        raise FormatError(f"{given.name}: a code object, not a listing; coasm disasm makes one")
+    text, name = given.text, given.name
     try:
         what = declared(text)
     except CoasmError as error:
         raise type(error)(f"{name}: {error}") from None
-    original = open_code_object(like) if like is not None else None
+    original = open_code_object(like, llvm=llvm) if like is not None else None
     tools = find_llvm(llvm, processor=what.target.name)
     result = assemble(text, tools, name=name, like_object=original)
     write_file(output, result.data)

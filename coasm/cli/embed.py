@@ -24,8 +24,8 @@ def embed(
             "--replace",
             "-r",
             metavar="TARGET=OBJECT",
-            help="The code object for a target: gfx942=new.co, or gfx942#2=new.co for that of "
-            "bundle 2. May be given several times.",
+            help="The code object or listing for a target: gfx942=new.co, or gfx942#2=new.s for "
+            "that of bundle 2. May be given several times.",
         ),
     ],
     output: Annotated[

@@ -9,7 +9,7 @@ import typer
 
 from coasm.cli.options import JsonOption, LlvmOption
 from coasm.cli.terminal import printable
-from coasm.codeobject import CodeObject, load
+from coasm.codeobject import CodeObject
 from coasm.errors import ToolError, UnsupportedError
 from coasm.inspect import KernelInfo, ObjectInfo, inspect
 
@@ -26,7 +26,10 @@ __all__ = ["info"]
 
 def info(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="The code object, or a library that carries some.")
+        str,
+        typer.Argument(
+            metavar="FILE", help="A code object or listing, or a library that carries objects."
+        ),
     ],
     llvm: LlvmOption = None,
     json: JsonOption = False,
@@ -45,15 +48,15 @@ def info(
       coasm info kernel.co
       coasm info kernel.co --json | jq '.kernels[0].occupancy'
     """
-    from coasm.bundle.select import carries, open_object
+    from coasm.bundle.select import carries
+    from coasm.opening import open_code_object
 
     if carries(file):
         from coasm.cli.library import show_library
 
         show_library(file, llvm, json)
         return
-    data, name = open_object(file)
-    co = load(data, name=name)
+    co = open_code_object(file, llvm=llvm)
     found = inspect(co)  # first: a damaged object is refused before a tool is started
     missing = None
     try:

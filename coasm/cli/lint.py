@@ -157,9 +157,9 @@ def _fix(
     """Write *file* with what it lacks; say what that was, and what is left."""
     import os
 
-    from coasm.codeobject.model import read_input
     from coasm.linter.fix import fix
     from coasm.linter.report import finding_json, finding_line
+    from coasm.opening import read_given
     from coasm.output import check_target, write_file
 
     if output is None:
@@ -167,11 +167,11 @@ def _fix(
             raise CoasmError("standard input needs -o FILE")
         output = f"{os.path.splitext(file)[0]}.fixed.s"
     check_target(output, force=force)
-    data = sys.stdin.buffer.read() if file == "-" else read_input(file)
-    if data.startswith(b"\x7fELF"):
-        raise CoasmError(f"{file}: a code object, not a listing; coasm disasm makes one")
-    name = "<stdin>" if file == "-" else file
-    fixed = fix(data.decode("utf-8", "surrogateescape"), name=name, llvm=llvm, advice=advice)
+    given = read_given(file)
+    if given.data.startswith(b"\x7fELF"):
+        raise CoasmError(f"{given.name}: a code object, not a listing; coasm disasm makes one")
+    name = given.name
+    fixed = fix(given.text, name=name, llvm=llvm, advice=advice)
     write_file(output, fixed.text.encode("utf-8", "surrogateescape"))
     if json_ and output != "-":
         from json import dumps

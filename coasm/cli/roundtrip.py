@@ -21,7 +21,9 @@ __all__ = ["roundtrip"]
 def roundtrip(
     paths: Annotated[
         list[str],
-        typer.Argument(metavar="PATH...", help="Code objects, libraries, or folders of objects."),
+        typer.Argument(
+            metavar="PATH...", help="Code objects, listings, libraries, or folders of objects."
+        ),
     ],
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Processes (default: one a core).")

@@ -33,7 +33,7 @@ def run(
         str | None,
         typer.Argument(
             metavar="[FILE.co]",
-            help="With --spec: run this object (or LIBRARY:TARGET) instead of its own.",
+            help="With --spec: run this object, LIBRARY:TARGET or listing instead of its own.",
         ),
     ] = None,
     m: Annotated[int | None, typer.Option("-m", help="Rows of A and D.")] = None,
@@ -472,13 +472,13 @@ def _spec(
     json_: bool,
     llvm: str | None,
 ) -> int:
-    from coasm.bundle.opening import open_code_object
     from coasm.launch.device import open_device
     from coasm.launch.spec import read_spec
     from coasm.launch.spec import run as run_spec
+    from coasm.opening import open_code_object
 
     spec = read_spec(path)
-    co = open_code_object(file) if file is not None else spec.load_object(llvm)
+    co = open_code_object(file, llvm=llvm) if file is not None else spec.load_object(llvm)
     device, note = open_device(backend, co.target, llvm=llvm, options=options)
     _note(note)
     try:

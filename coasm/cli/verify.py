@@ -32,8 +32,18 @@ _Span = tuple[str, str]  # text, style
 
 
 def verify(
-    original: Annotated[str, typer.Argument(metavar="ORIG", help="The code object to compare to.")],
-    rebuilt: Annotated[str, typer.Argument(metavar="REBUILT", help="The code object to judge.")],
+    original: Annotated[
+        str,
+        typer.Argument(
+            metavar="ORIG", help="The code object to compare to; LIBRARY:TARGET for one inside."
+        ),
+    ],
+    rebuilt: Annotated[
+        str,
+        typer.Argument(
+            metavar="REBUILT", help="The code object to judge, or a listing: what asm makes of it."
+        ),
+    ],
     everything: Annotated[
         bool, typer.Option("--all", help="Show every difference, not only the first ones.")
     ] = False,
@@ -47,15 +57,16 @@ def verify(
     Examples:
       coasm verify kernel.co kernel.rebuilt.co
       coasm verify kernel.co kernel.rebuilt.co --all | less
+      coasm verify libkernels.so:gfx942 kernel.s
       coasm verify a.co b.co --json | jq .checks.text.verdict
 
     Exit status 0 where they are equivalent, 1 where they differ, 2 where it cannot be judged.
     """
-    from coasm.codeobject import load
     from coasm.compare import verify as compare
     from coasm.llvm import find_llvm
+    from coasm.opening import open_code_object
 
-    one, other = load(original), load(rebuilt)
+    one, other = (open_code_object(spec, llvm=llvm) for spec in (original, rebuilt))
     tools = find_llvm(llvm, processor=one.target.name) if llvm is not None else None
     report = compare(one, other, tools)
     if json:

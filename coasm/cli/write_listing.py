@@ -60,13 +60,13 @@ def write_listing(
 ) -> None:
     """Write the listing of *file* and say so; see ``coasm disasm --help``."""
     from coasm.asm.exact import exact_listing
-    from coasm.bundle.opening import open_code_object
     from coasm.llvm import find_llvm, prefetch
+    from coasm.opening import open_code_object
     from coasm.output import check_target, write_file
 
     path = _listing_name(file) if output is None else output
     check_target(path, force=force, inputs=(file,))
-    co = open_code_object(file)
+    co = open_code_object(file, llvm=llvm)
     tools = find_llvm(llvm, processor=co.target.name)
     shown = _listing_name(file) if path == "-" else path
     found = exact_listing(co, tools, dump=prefetch.take(file, tools.objdump), output=shown)

@@ -10,7 +10,8 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from coasm.codeobject import CodeObject, load
+from coasm.codeobject import CodeObject
+from coasm.opening import open_code_object
 
 if TYPE_CHECKING:
     from coasm.emulator import Options
@@ -55,7 +56,7 @@ def run(
     from coasm.launch.device import open_device
     from coasm.launch.general import Pointer, launch, sizes, the_kernel
 
-    co = source if isinstance(source, CodeObject) else load(source)
+    co = open_code_object(source, llvm=llvm)
     entry = the_kernel(co, kernel)
     groups, dimensions = sizes(grid, "grid")
     geometry = Geometry(groups, sizes(workgroup, "workgroup")[0], dynamic_lds, dimensions)
@@ -100,9 +101,7 @@ def run_spec(
     from coasm.launch.spec import run as room
 
     spec = read_spec(path)
-    co = source if source is None or isinstance(source, CodeObject) else load(source)
-    if co is None:
-        co = spec.load_object(llvm)
+    co = spec.load_object(llvm) if source is None else open_code_object(source, llvm=llvm)
     device, note = open_device(backend, co.target, llvm=llvm, options=options)
     try:
         return room(spec, co, device, iterations=iterations)._replace(note=note)

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coasm.codeobject import CodeObject, load
-from coasm.codeobject.model import read_input
+from coasm.codeobject import CodeObject
 from coasm.errors import LaunchError
 from coasm.launch.arguments import (
     SCALAR_TYPES,
@@ -52,7 +51,7 @@ class Output:
 class Spec:
     """A launch file, read and checked as far as it can be without the object.
 
-    ``object`` is a path: a code object, or a listing (``.s``) that is assembled for the run.
+    ``object`` is what :mod:`coasm.opening` takes: a listing is assembled for the run.
     """
 
     path: str
@@ -71,20 +70,11 @@ class Spec:
             LaunchError: it names none.
             CoasmError: it cannot be read, or the listing cannot be assembled.
         """
-        from coasm.bundle.opening import open_code_object
+        from coasm.opening import open_code_object
 
         if self.object is None:
             raise LaunchError(f"{self.path}: names no object; give one")
-        if self.object.suffix != ".s":
-            return open_code_object(str(self.object))
-        from coasm.asm.assemble import assemble
-        from coasm.asm.build import declared
-        from coasm.llvm import find_llvm
-
-        text = read_input(self.object).decode("utf-8", "surrogateescape")
-        tools = find_llvm(llvm, processor=declared(text).target.name)
-        built = assemble(text, tools, name=str(self.object), like_object=None)
-        return load(built.data, name=str(self.object))
+        return open_code_object(str(self.object), llvm=llvm)
 
 
 class Outcome(NamedTuple):

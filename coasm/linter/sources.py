@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from coasm.asm.decode import TRUE16, decode, has_true16
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from coasm.llvm import Llvm
 
 __all__ = ["Source", "declaration_warnings", "listing_source", "object_source", "open_source"]
-
-_SUFFIXES = (".s", ".S", ".asm")
 
 
 class Source(NamedTuple):
@@ -33,33 +30,17 @@ class Source(NamedTuple):
 
 
 def open_source(spec: str, llvm: str | None = None, kernel: str | None = None) -> Source:
-    """The program of a file: a code object, ``LIBRARY:TARGET``, a listing, ``-`` for one of stdin.
-
-    A file is a listing where its name ends in ``.s``, ``.S`` or ``.asm``, or it names a target as
-    listings do.
+    """The program of what *spec* names (see :mod:`coasm.opening`).
 
     Raises:
         CoasmError: as :func:`object_source` and :func:`listing_source`, or it cannot be read.
     """
-    from coasm.bundle.select import carries
-    from coasm.codeobject.model import read_input
+    from coasm.opening import read_given
 
-    name = spec
-    if spec == "-":
-        import sys
-
-        name, data = "<stdin>", sys.stdin.buffer.read()
-    elif not os.path.isfile(spec) or carries(spec):
-        from coasm.bundle.opening import open_code_object
-
-        return object_source(open_code_object(spec), llvm, kernel)
-    else:
-        data = read_input(spec)
-    if data.startswith(b"\x7fELF") or not (
-        spec == "-" or spec.endswith(_SUFFIXES) or b".amdgcn_target" in data
-    ):
-        return object_source(load(data, name=name), llvm, kernel)
-    return listing_source(data.decode("utf-8", "surrogateescape"), name, llvm, kernel)
+    given = read_given(spec)
+    if given.listing:
+        return listing_source(given.text, given.name, llvm, kernel)
+    return object_source(load(given.data, name=given.name), llvm, kernel)
 
 
 def object_source(co: CodeObject, llvm: str | None = None, kernel: str | None = None) -> Source:

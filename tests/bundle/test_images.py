@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from coasm.bundle import Entry, extract, find
-from coasm.bundle.select import carries, matching, open_object, resolve, split
+from coasm.bundle.select import carries, matching, resolve, split
 from coasm.errors import CoasmError, FormatError, UnsupportedError
 from coasm.llvm.find import Llvm
+from coasm.opening import read_given
 from tests.bundle.carriers import HOST, bundle, cc, ccob, entry_id, host, run, tool
 
 FORMS = [("bundle", 0, ""), *(("CCOB", v, m) for v in (1, 2, 3) for m in ("zlib", "zstd"))]
@@ -245,19 +246,24 @@ def test_matching(llvm: Llvm, tmp_path: Path) -> None:
         resolve(entries, "gfx1030", "x")
 
 
-def test_open_object(llvm: Llvm, tmp_path: Path, objects: dict[str, bytes]) -> None:
+def test_read_given(llvm: Llvm, tmp_path: Path, objects: dict[str, bytes]) -> None:
     plain = tmp_path / "a:gfx942"  # a file may be called that
     plain.write_bytes(objects["gfx942"])
-    assert open_object(str(plain)) == (objects["gfx942"], str(plain))
+    assert read_given(str(plain)) == (str(plain), objects["gfx942"], False)
     two = _two(tmp_path, llvm)
-    assert open_object(f"{two}:gfx90a:xnack-")[0] == b"\x7fELFgfx90a:xnack-"
-    assert open_object(f"{two}:gfx942#2") == (b"\x7fELFgfx942", f"{two}:gfx942#2")
+    assert read_given(f"{two}:gfx90a:xnack-").data == b"\x7fELFgfx90a:xnack-"
+    assert read_given(f"{two}:gfx942#2")[:2] == (f"{two}:gfx942#2", b"\x7fELFgfx942")
     assert split(f"{two}:gfx942#2") == (str(two), "gfx942#2")
     assert split(f"{tmp_path}/none:gfx942") == (f"{tmp_path}/none:gfx942", "")
-    with pytest.raises(UnsupportedError, match=r"carries 5 code objects.*coasm extract"):
-        open_object(str(two))
-    with pytest.raises(FormatError, match="carries no code objects"):
-        open_object(f"{plain}:gfx942")
-    with pytest.raises(FormatError, match="No such file"):
-        open_object(f"{tmp_path}/none:gfx942")
+    for spec, kind, said in (
+        (f"{two}", UnsupportedError, r"carries 5 code objects.*coasm extract"),
+        (f"{two}:gfx942", CoasmError, "gfx942 is there 2 times; name one: gfx942#1, gfx942#2"),
+        (f"{two}:gfx942#3", CoasmError, "no gfx942#3 in it; there are gfx942, gfx90a"),
+        (f"{two}:kernels", CoasmError, "no kernels in it; there are gfx942, gfx90a"),
+        (f"{plain}:gfx942", FormatError, "carries no code objects"),
+        (f"{tmp_path}/none:gfx942", FormatError, "No such file"),
+        (f"{tmp_path}", FormatError, "Is a directory|not a regular file"),
+    ):
+        with pytest.raises(kind, match=said):
+            read_given(spec)
     assert carries(two) and not carries(plain) and not carries(tmp_path)
