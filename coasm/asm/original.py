@@ -41,7 +41,7 @@ def find_original(text: str, path: str) -> CodeObject | None:
     """
     from hashlib import sha256
 
-    from coasm.bundle.opening import open_code_object
+    from coasm.opening import open_code_object
 
     named = named_original(text)
     if named is None or os.sep in named.name:

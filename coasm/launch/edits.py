@@ -155,7 +155,7 @@ class Originals:
         return edits(original, co, find_llvm(self.llvm, processor=co.target.name))
 
     def _original(self, path: str) -> CodeObject | None:
-        from coasm.bundle.opening import open_code_object
+        from coasm.opening import open_code_object
 
         if self.path is not None:
             name = self.path
