@@ -30,6 +30,14 @@ def disasm(
     force: Annotated[
         bool, typer.Option("--force", "-f", help="Overwrite an existing listing.")
     ] = False,
+    kernel: Annotated[
+        str | None,
+        typer.Option(
+            "--kernel",
+            metavar="NAME",
+            help="Show one kernel's code, descriptor and metadata, on standard output: to be read.",
+        ),
+    ] = None,
     json_: JsonOption = False,
     llvm: LlvmOption = None,
 ) -> None:
@@ -39,13 +47,17 @@ def disasm(
     otherwise carries its original encoding in a "pin" comment, which coasm asm restores as long as
     the instruction is not edited.
 
+    What --kernel shows is a part of that listing; it does not assemble. The kernel is meant by its
+    symbol, its demangled name, or a part that no other kernel has.
+
     \b
     Examples:
       coasm disasm kernel.co                  writes kernel.s
       coasm disasm kernel.co -o work/k.s
       coasm disasm kernel.co -o - | less
       coasm disasm libkernels.so:gfx942       writes libkernels.so.gfx942.s
+      coasm disasm libkernels.so:gfx942 --kernel 'scale<float>' | less
     """
     from coasm.cli.write_listing import write_listing
 
-    write_listing(file, output=output, force=force, json_=json_, llvm=llvm)
+    write_listing(file, output=output, force=force, json_=json_, llvm=llvm, kernel=kernel)

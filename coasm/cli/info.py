@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coasm.cli.options import JsonOption, LlvmOption
+from coasm.cli.options import JsonOption, KernelOption, LlvmOption
 from coasm.cli.terminal import printable
 from coasm.codeobject import CodeObject
 from coasm.errors import ToolError, UnsupportedError
@@ -31,6 +31,7 @@ def info(
             metavar="FILE", help="A code object or listing, or a library that carries objects."
         ),
     ],
+    kernel: KernelOption = None,
     llvm: LlvmOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -48,16 +49,20 @@ def info(
       coasm info kernel.co
       coasm info kernel.co --json | jq '.kernels[0].occupancy'
     """
+    from dataclasses import replace
+
     from coasm.bundle.select import carries
+    from coasm.kernels import find_kernel
     from coasm.opening import open_code_object
 
-    if carries(file):
+    if carries(file) and kernel is None:
         from coasm.cli.library import show_library
 
         show_library(file, llvm, json)
         return
     co = open_code_object(file, llvm=llvm)
     found = inspect(co)  # first: a damaged object is refused before a tool is started
+    wanted = None if kernel is None else find_kernel(co, kernel, llvm)
     missing = None
     try:
         found = inspect(co, _disassembled(co, llvm))
@@ -65,6 +70,8 @@ def info(
         if llvm is not None:
             raise
         missing = f"no instruction mix: {error}"
+    if wanted is not None:
+        found = replace(found, kernels=tuple(k for k in found.kernels if k.symbol == wanted.symbol))
     if json:
         from dataclasses import asdict
         from json import dumps
@@ -73,7 +80,7 @@ def info(
         if missing is not None:
             print(f"coasm: {printable(missing)}", file=sys.stderr)
     else:
-        _show(found, missing, llvm)
+        _show(found, missing, llvm, len(co.kernels))
 
 
 def _disassembled(co: CodeObject, llvm: str | None) -> Iterable[Instruction]:
@@ -84,7 +91,7 @@ def _disassembled(co: CodeObject, llvm: str | None) -> Iterable[Instruction]:
     return disassemble(co, tools).instructions
 
 
-def _show(found: ObjectInfo, missing: str | None, llvm: str | None) -> None:
+def _show(found: ObjectInfo, missing: str | None, llvm: str | None, kernels: int) -> None:
     from rich.console import Console
 
     from coasm.demangle import beside, demangle
@@ -95,7 +102,7 @@ def _show(found: ObjectInfo, missing: str | None, llvm: str | None) -> None:
     console = Console(
         width=None if terminal else 120, highlight=False, markup=False, emoji=False, soft_wrap=False
     )
-    console.print(_pairs(_header(found)))
+    console.print(_pairs(_header(found, kernels)))
     console.print()
     console.print(_sections(found))
     for kernel in found.kernels:
@@ -110,7 +117,7 @@ def _show(found: ObjectInfo, missing: str | None, llvm: str | None) -> None:
         console.print(f"\n{printable(missing)}")
 
 
-def _header(found: ObjectInfo) -> list[tuple[str, str]]:
+def _header(found: ObjectInfo, kernels: int) -> list[tuple[str, str]]:
     version = found.metadata_version
     return [
         ("file", f"{found.name} ({found.size:,} bytes)"),
@@ -118,7 +125,11 @@ def _header(found: ObjectInfo) -> list[tuple[str, str]]:
         ("code object", f"v{found.code_object_version} (ABI version {found.abi_version})"),
         ("metadata", f"version {'.'.join(map(str, version)) if version else 'unknown'}"),
         ("symbols", f"{found.symbols:,}, relocations {found.relocations:,}"),
-        ("kernels", f"{len(found.kernels):,}"),
+        (
+            "kernels",
+            f"{len(found.kernels):,}"
+            + (f" of {kernels:,}" if kernels != len(found.kernels) else ""),
+        ),
     ]
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["JsonOption", "LlvmOption"]
+__all__ = ["JsonOption", "KernelOption", "LlvmOption"]
 
 #: ``--llvm DIR``: the value is what :func:`coasm.llvm.find_llvm` takes.
 LlvmOption = Annotated[
@@ -15,6 +15,16 @@ LlvmOption = Annotated[
         "--llvm",
         metavar="DIR",
         help="Directory of the LLVM tools (default: COASM_LLVM, ROCm's, the newest installed).",
+    ),
+]
+
+#: ``--kernel NAME``: the value is what :func:`coasm.kernels.find_kernel` takes.
+KernelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--kernel",
+        metavar="NAME",
+        help="Only this kernel: its symbol, demangled name, or a part that no other has.",
     ),
 ]
 

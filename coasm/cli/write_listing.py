@@ -23,6 +23,7 @@ _OPTIONS = {
     "--force": ("force", False),
     "--json": ("json_", False),
     "--llvm": ("llvm", True),
+    "--kernel": ("kernel", True),
 }
 
 
@@ -57,8 +58,12 @@ def write_listing(
     force: bool = False,
     json_: bool = False,
     llvm: str | None = None,
+    kernel: str | None = None,
 ) -> None:
     """Write the listing of *file* and say so; see ``coasm disasm --help``."""
+    if kernel is not None:
+        _write_view(file, kernel, output or "-", force, json_, llvm)
+        return
     from coasm.asm.exact import exact_listing
     from coasm.llvm import find_llvm, prefetch
     from coasm.opening import open_code_object
@@ -104,6 +109,35 @@ def write_listing(
     )
     for warning in found.warnings:
         print(f"coasm: warning: {printable(warning)}", file=sys.stderr)
+
+
+def _write_view(
+    file: str, name: str, output: str, force: bool, json_: bool, llvm: str | None
+) -> None:
+    """Write what a listing of *file* has about the kernel that *name* means."""
+    from coasm.asm.exact import exact_listing
+    from coasm.asm.view import kernel_view
+    from coasm.kernels import find_kernel
+    from coasm.llvm import find_llvm, prefetch
+    from coasm.opening import open_code_object
+    from coasm.output import check_target, write_file
+
+    check_target(output, force=force, inputs=(file,))
+    co = open_code_object(file, llvm=llvm)
+    kernel = find_kernel(co, name, llvm)
+    tools = find_llvm(llvm, processor=co.target.name)
+    found = exact_listing(co, tools, dump=prefetch.take(file, tools.objdump), output="")
+    text = kernel_view(found.text, co, kernel)
+    write_file(output, text.encode("utf-8", "surrogateescape"))
+    if output == "-":
+        return
+    if json_:
+        import json
+
+        print(json.dumps({"path": file, "output": output, "kernel": kernel.name}))
+        return
+    lines = text.count("\n")
+    print(printable(f"{output}: {lines:,} lines of kernel {kernel.name}, to be read: no listing"))
 
 
 def _listing_name(file: str) -> str:

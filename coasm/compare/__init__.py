@@ -6,6 +6,7 @@ from coasm.codeobject import CodeObject
 from coasm.compare.checks import check_descriptors, check_header, check_metadata
 from coasm.compare.image import compare_data, compare_loaded, compare_symbols
 from coasm.compare.kernels import kernels_of
+from coasm.compare.one import verify_kernel
 from coasm.compare.report import (
     ABSENT,
     Check,
@@ -40,6 +41,7 @@ __all__ = [
     "compare_loaded",
     "compare_symbols",
     "verify",
+    "verify_kernel",
 ]
 
 

@@ -215,7 +215,8 @@ class Report:
     ``metadata``. ``data`` is what differs in the loaded data that the code may read (``.rodata``
     beside the descriptors, ``.data``, ``.bss``, dynamic relocations): no relinking changes it, so
     it counts as well. ``loaded`` is what differs in the loaded image, ``symbols`` in the global
-    symbols: for information.
+    symbols: for information. Where *kernel* is given, the checks are about that one alone, and
+    nothing is said of data, image and file.
     """
 
     original: str
@@ -225,6 +226,7 @@ class Report:
     loaded: tuple[Finding, ...]
     symbols: tuple[Finding, ...]
     file_identical: bool
+    kernel: str | None = None
 
     @property
     def equivalent(self) -> bool:
@@ -252,9 +254,10 @@ class Report:
         return {
             "original": self.original,
             "rebuilt": self.rebuilt,
+            "kernel": self.kernel,
             "equivalent": self.equivalent,
-            "loaded_identical": self.loaded_identical,
-            "file_identical": self.file_identical,
+            "loaded_identical": self.loaded_identical if self.kernel is None else None,
+            "file_identical": self.file_identical if self.kernel is None else None,
             "checks": {name: check.to_json() for name, check in self.checks.items()},
             "data": [finding.to_json() for finding in self.data],
             "loaded": [finding.to_json() for finding in self.loaded],

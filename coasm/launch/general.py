@@ -7,7 +7,8 @@ from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coasm.codeobject import CodeObject, Kernel
-from coasm.errors import LaunchError
+from coasm.errors import LaunchError, UnsupportedError
+from coasm.kernels import find_kernel
 from coasm.launch.arguments import Geometry, Value, find_slot, pack, slots
 from coasm.launch.device import Device, Figures
 
@@ -57,20 +58,20 @@ def sizes(value: int | tuple[int, ...] | list[int], what: str) -> tuple[tuple[in
 
 
 def the_kernel(co: CodeObject, name: str | None) -> Kernel:
-    """The kernel of that name; None means the only one.
+    """The kernel that *name* means (see :mod:`coasm.kernels`); None means the only one.
 
     Raises:
         LaunchError: there is no such kernel, or several and no name.
     """
-    names = ", ".join(repr(kernel.name) for kernel in co.kernels) or "none"
     if name is None:
         if len(co.kernels) == 1:
             return co.kernels[0]
+        names = ", ".join(repr(kernel.name) for kernel in co.kernels) or "none"
         raise LaunchError(f"{co.name}: name the kernel; it has {names}")
-    for kernel in co.kernels:
-        if kernel.name == name:
-            return kernel
-    raise LaunchError(f"{co.name}: no kernel {name!r}; it has {names}")
+    try:
+        return find_kernel(co, name)
+    except UnsupportedError as error:
+        raise LaunchError(str(error)) from None
 
 
 def launch(

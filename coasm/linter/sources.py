@@ -8,6 +8,7 @@ from coasm.asm.decode import TRUE16, decode, has_true16
 from coasm.codeobject import CodeObject, load
 from coasm.codeobject.elf import STT_FUNC
 from coasm.errors import CoasmError, FormatError, UnsupportedError
+from coasm.kernels import find_kernel
 from coasm.linter.program import Program, build_program, kernels_of
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def object_source(co: CodeObject, llvm: str | None = None, kernel: str | None = 
     """
     from coasm.llvm import find_llvm
 
-    _check_kernel(co, kernel)
+    kernel = _named(co, kernel, llvm)
     extra = (TRUE16,) if has_true16(co.target) else ()
     code = decode(co, find_llvm(llvm, processor=co.target.name), extra=extra)
     return Source(co.name, build_program(co, code, kernel=kernel))
@@ -77,7 +78,7 @@ def listing_source(
     built = assemble_text(name, text, tools, line_table=not own)[1]
     assert built.object is not None
     co = load(link_object(built.object, tools), name=name)
-    _check_kernel(co, kernel)
+    kernel = _named(co, kernel, llvm)
     extra = (TRUE16,) if has_true16(co.target) else ()
     code = decode(co, tools, extra=extra)
     lines: dict[int, int] = {}
@@ -114,17 +115,11 @@ def declaration_warnings(co: CodeObject, llvm: Llvm) -> list[str]:
     ]
 
 
-def _check_kernel(co: CodeObject, name: str | None) -> None:
-    """Refuse a kernel or function that *co* does not have."""
-    if name is None:
-        return
-    kernels = [kernel.name for kernel in kernels_of(co)]
-    functions = [s.name for s in co.symbols if s.type == STT_FUNC and co.section_of(s) is not None]
-    if name in kernels or name in functions:
-        return
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, dict.fromkeys(kernels + functions), n=1)
-    there = ", ".join(kernels[:8]) + (f" and {len(kernels) - 8} more" if kernels[8:] else "")
-    hint = f"did you mean {close[0]!r}?" if close else f"there are {there}" if kernels else ""
-    raise UnsupportedError(f"{co.name}: no kernel {name!r}{'; ' if hint else ''}{hint}")
+def _named(co: CodeObject, name: str | None, llvm: str | None) -> str | None:
+    """The kernel that *name* means (see :mod:`coasm.kernels`), or the function of that name."""
+    functions = (s for s in co.symbols if s.type == STT_FUNC and co.section_of(s) is not None)
+    if name is None or name in (symbol.name for symbol in functions):
+        return name
+    if not kernels_of(co):
+        raise UnsupportedError(f"{co.name}: no kernel {name!r}")
+    return find_kernel(co, name, llvm).name

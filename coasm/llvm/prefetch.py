@@ -44,7 +44,7 @@ def start(arguments: Sequence[str]) -> None:
             skip = False
         elif argument.startswith("--llvm="):
             directory = argument[7:]
-        elif argument in ("--llvm", "-o", "--output"):
+        elif argument in ("--llvm", "-o", "--output", "--kernel"):
             skip = True
             if argument == "--llvm" and position + 1 < len(arguments):
                 directory = arguments[position + 1]

@@ -1,6 +1,6 @@
 """NT_AMDGPU_METADATA: msgpack ↔ the YAML that LLVM's assembler turns into the same msgpack."""
 
-from coasm.notes.compare import MISSING, Difference, differences
+from coasm.notes.compare import MISSING, Difference, differences, document_differences
 from coasm.notes.document import Extension, decode, encode
 from coasm.notes.schema import accepted
 from coasm.notes.yaml import to_yaml
@@ -12,6 +12,7 @@ __all__ = [
     "accepted",
     "decode",
     "differences",
+    "document_differences",
     "encode",
     "to_yaml",
 ]

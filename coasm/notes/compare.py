@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from coasm.notes.document import decode
 
-__all__ = ["MISSING", "Difference", "Missing", "differences"]
+__all__ = ["MISSING", "Difference", "Missing", "differences", "document_differences"]
 
 
 class Missing(Enum):
@@ -44,8 +44,13 @@ def differences(a: bytes, b: bytes) -> list[Difference]:
     Raises:
         FormatError: one of them is not a metadata note (see :func:`~coasm.notes.decode`).
     """
+    return document_differences(decode(a), decode(b))
+
+
+def document_differences(left: Any, right: Any) -> list[Difference]:
+    """:func:`differences` of two decoded documents, or parts of them."""
     found: list[Difference] = []
-    _compare("", decode(a), decode(b), found)
+    _compare("", left, right, found)
     return found
 
 

@@ -376,7 +376,7 @@ def test_what_does_not_fit_the_kernel(
 
 
 def test_the_kernel_must_be_there(write: WriteSpec, small: CodeObject) -> None:
-    with pytest.raises(LaunchError, match="no kernel 'other'; it has 'k'"):
+    with pytest.raises(LaunchError, match="no kernel 'other'; there are k"):
         run(read_spec(write("kernel: other\n" + DOCUMENT)), small, FakeDevice())
 
 
