@@ -142,8 +142,8 @@ def _active(s: Group) -> Array | None:
     return None if s.full else s.mask
 
 
-def _align(size: int) -> int:
-    return min(size, 4)
+#: Loads and stores may lie at any byte; atomics, scalar loads and pairs in LDS may not.
+_ANY_BYTE = 1
 
 
 # LDS.
@@ -167,10 +167,9 @@ def _ds_read(size: int, how: str = "u") -> Callable[[Context, Parsed], Step]:
             parsed.number("offset"),
             ctx.machine,
         )
-        align = _align(size)
 
         def step(s: Group) -> None:
-            parts = ports.lds(machine, s, address(s, offset), size, align, _active(s))
+            parts = ports.lds(machine, s, address(s, offset), size, _ANY_BYTE, _active(s))
             if s.ds_queue:
                 ports.before_read(machine, s, parts, size)
             if machine.race is not None:
@@ -225,10 +224,10 @@ def _ds_write(size: int, how: str = "u") -> Callable[[Context, Parsed], Step]:
             parsed.number("offset"),
             ctx.machine,
         )
-        align, place = _align(size), ctx.address
+        place = ctx.address
 
         def step(s: Group) -> None:
-            parts = ports.lds(machine, s, address(s, offset), size, align, _active(s))
+            parts = ports.lds(machine, s, address(s, offset), size, _ANY_BYTE, _active(s))
             if machine.race is not None:
                 machine.race.write(machine, s, parts, size)
             if size < 4:
@@ -538,10 +537,10 @@ def _vector_load(space: str, size: int, how: str) -> Callable[[Context, Parsed],
 
     def build(ctx: Context, parsed: Parsed) -> Step:
         move = Move(ctx, parsed.operands[0], size, how)
-        address, machine, align = _vector_address(ctx, parsed, 1, space), ctx.machine, _align(size)
+        address, machine = _vector_address(ctx, parsed, 1, space), ctx.machine
 
         def step(s: Group) -> None:
-            parts = port(machine, s, address(s), size, align, _active(s))
+            parts = port(machine, s, address(s), size, _ANY_BYTE, _active(s))
             if s.ds_queue and space == "flat":
                 ports.before_read(machine, s, parts, size)
             move.fill(s, ports.load(parts, (s.n, LANES), size))
@@ -560,14 +559,11 @@ def _vector_store(space: str, size: int, how: str) -> Callable[[Context, Parsed]
         else:
             data, parts_at = 1, parsed._replace(operands=(parsed.operands[0], *parsed.operands[2:]))
         move = Move(ctx, parsed.operands[data], size, how)
-        address, machine, align = (
-            _vector_address(ctx, parts_at, 0, space),
-            ctx.machine,
-            _align(size),
-        )
+        address, machine = _vector_address(ctx, parts_at, 0, space), ctx.machine
 
         def step(s: Group) -> None:
-            ports.store(port(machine, s, address(s), size, align, _active(s)), move.data(s), size)
+            parts = port(machine, s, address(s), size, _ANY_BYTE, _active(s))
+            ports.store(parts, move.data(s), size)
 
         return step
 
@@ -690,7 +686,7 @@ def _global_lds(name: str) -> Callable[[Context, Parsed], Step]:
         send = _dma(ctx, name, parsed.number("offset"))
 
         def step(s: Group) -> None:
-            parts = ports.global_memory(machine, s, address(s), size, _align(size), _active(s))
+            parts = ports.global_memory(machine, s, address(s), size, _ANY_BYTE, _active(s))
             send(s, ports.load(parts, (s.n, LANES), size))
 
         return step
@@ -803,10 +799,9 @@ def _range_load(
     machine: Any, s: Group, address: Array, lanes: list[Array] | None, size: int
 ) -> Array:
     """Load with out-of-range dwords as 0."""
-    align = _align(size)
     active = _active(s)
     if lanes is None:
-        parts = ports.global_memory(machine, s, address, size, align, active)
+        parts = ports.global_memory(machine, s, address, size, _ANY_BYTE, active)
         return ports.load(parts, (s.n, LANES), size)
     everything = lanes[0]
     for one in lanes[1:]:
@@ -814,12 +809,12 @@ def _range_load(
     same = all(bool((one == everything).all()) for one in lanes)
     if same:
         mask = everything if active is None else everything & active
-        parts = ports.global_memory(machine, s, address, size, align, mask)
+        parts = ports.global_memory(machine, s, address, size, _ANY_BYTE, mask)
         return ports.load(parts, (s.n, LANES), size)
     out = np.zeros((s.n, LANES, len(lanes)), np.uint32)
     for at, one in enumerate(lanes):
         mask = one if active is None else one & active
-        parts = ports.global_memory(machine, s, address + np.uint64(4 * at), 4, align, mask)
+        parts = ports.global_memory(machine, s, address + np.uint64(4 * at), 4, _ANY_BYTE, mask)
         out[..., at] = ports.load(parts, (s.n, LANES), 4)[..., 0]
     return out
 
@@ -852,21 +847,20 @@ def _buffer_store(size: int, how: str) -> Callable[[Context, Parsed], Step]:
     def build(ctx: Context, parsed: Parsed) -> Step:
         machine, buffer = ctx.machine, Buffer(ctx, parsed, 1)
         move = Move(ctx, parsed.operands[0], size, how)
-        align = _align(size)
 
         def step(s: Group) -> None:
             address, lanes = buffer.addresses(s, size, False)
             values, active = move.data(s), _active(s)
             if lanes is None:
                 ports.store(
-                    ports.global_memory(machine, s, address, size, align, active), values, size
+                    ports.global_memory(machine, s, address, size, _ANY_BYTE, active), values, size
                 )
                 return
             for at, one in enumerate(lanes):
                 mask = one if active is None else one & active
                 width = min(size, 4)
                 parts = ports.global_memory(
-                    machine, s, address + np.uint64(4 * at), width, align, mask
+                    machine, s, address + np.uint64(4 * at), width, _ANY_BYTE, mask
                 )
                 ports.store(parts, values[..., at : at + 1], width)
 

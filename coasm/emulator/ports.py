@@ -1,7 +1,8 @@
 """Where memory accesses go: global buffers, LDS, scratch, and the flat space over all three.
 
 A port turns addresses into places, :class:`Part`: byte offsets into one array, for the lanes of a
-mask. Loads, stores and atomics then work on places alike.
+mask. Loads, stores and atomics then work on places alike. Loads and stores may lie at any byte, as
+the unaligned access mode of ``amdhsa`` allows (LLVM AMDGPU usage, "unaligned-access-mode").
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ __all__ = [
     "Part",
     "atomic",
     "before_read",
+    "covered",
     "flat",
     "gather",
     "global_memory",
@@ -159,13 +161,32 @@ def _fault(text: str, addresses: Array, bad: Array, mask: Array | None) -> None:
     raise Fault(text.format(int(addresses[tuple(place)])), int(place[0]), lane)
 
 
+def _any_bits(offsets: Array) -> int:
+    return int(np.bitwise_or.reduce(offsets, axis=None)) if offsets.size else 0
+
+
+def _each_byte(offsets: Array, count: int, step: int) -> Array:
+    """The places of *count* bytes from each of *offsets* on, int64 [..., count]."""
+    within = (offsets & 3)[..., None] + np.arange(count)
+    return (offsets & ~3)[..., None] + (within >> 2) * step + (within & 3)
+
+
+def covered(offsets: Array, size: int) -> Array:
+    """The dwords that *size* bytes at each of *offsets* (int64 [n]) lie in, int64 [n, ...]."""
+    if _any_bits(offsets) & 3:
+        return (offsets[:, None] + np.arange(size)) >> 2
+    return (offsets >> 2)[:, None] + np.arange(max(1, size // 4))
+
+
 def gather(views: dict[int, NDArray[Any]], offsets: Array, dwords: int, step: int = 4) -> Array:
-    """uint32 [..., dwords] from byte offsets that are multiples of 4."""
+    """uint32 [..., dwords] from byte offsets."""
+    bits = _any_bits(offsets)
+    if bits & 3:
+        return views[1].take(_each_byte(offsets, 4 * dwords, step)).view(np.uint32)
     if dwords == 1:
         out: Array = views[4].take(offsets >> 2)[..., None]
         return out
     if step == 4:
-        bits = int(np.bitwise_or.reduce(offsets, axis=None)) if offsets.size else 0
         if dwords == 4 and not bits & 15:
             return views[16].take(offsets >> 4)[..., None].view(np.uint32)
         if dwords == 2 and not bits & 7:
@@ -175,11 +196,17 @@ def gather(views: dict[int, NDArray[Any]], offsets: Array, dwords: int, step: in
 
 
 def scatter(views: dict[int, NDArray[Any]], offsets: Array, values: Array, step: int = 4) -> None:
-    """Put uint32 [..., dwords] at byte offsets that are multiples of 4."""
+    """Put uint32 [..., dwords] at byte offsets."""
     dwords = values.shape[-1]
+    bits = _any_bits(offsets)
+    if bits & 3:
+        views[1][_each_byte(offsets, 4 * dwords, step)] = np.ascontiguousarray(values).view(
+            np.uint8
+        )
+        return
     if step == 4 and dwords in (2, 4) and offsets.size:
         wide = 4 * dwords
-        if not int(np.bitwise_or.reduce(offsets, axis=None)) & (wide - 1):
+        if not bits & (wide - 1):
             dtype = np.uint64 if wide == 8 else np.complex128
             raw = np.ascontiguousarray(values).view(dtype)[..., 0]
             views[wide][offsets >> (3 if wide == 8 else 4)] = raw
@@ -188,21 +215,37 @@ def scatter(views: dict[int, NDArray[Any]], offsets: Array, values: Array, step:
         views[4][(offsets + at * step) >> 2] = values[..., at]
 
 
+def _gather_narrow(part: Part, offsets: Array, size: int) -> Array:
+    """1 or 2 bytes from each of *offsets*."""
+    if size == 2 and _any_bits(offsets) & 1:
+        return part.views[1].take(_each_byte(offsets, 2, part.step)).view(np.uint16)[..., 0]
+    narrow: Array = part.views[size].take(offsets >> (size >> 1))
+    return narrow
+
+
+def _scatter_narrow(part: Part, offsets: Array, values: Array, size: int) -> None:
+    """Put the low 1 or 2 bytes of uint32 *values* at *offsets*."""
+    low = values.astype(np.uint8 if size == 1 else np.uint16)
+    if size == 2 and _any_bits(offsets) & 1:
+        part.views[1][_each_byte(offsets, 2, part.step)] = low[..., None].view(np.uint8)
+    else:
+        part.views[size][offsets >> (size >> 1)] = low
+
+
 def load(parts: list[Part], shape: tuple[int, int], size: int) -> Array:
     """What the parts hold: uint32 [waves, lanes, dwords]; 1 or 2 bytes zero-extended."""
     dwords = max(size // 4, 1)
     if len(parts) == 1 and parts[0].mask is None:
         part = parts[0]
         if size < 4:
-            narrow: Array = part.views[size].take(part.offsets >> (size >> 1))
-            return narrow.astype(np.uint32)[..., None]
+            return _gather_narrow(part, part.offsets, size).astype(np.uint32)[..., None]
         return gather(part.views, part.offsets, dwords, part.step)
     out = np.zeros((*shape, dwords), np.uint32)
     for part in parts:
         mask = np.ones(shape, bool) if part.mask is None else part.mask
         where = part.offsets[mask]
         if size < 4:
-            out[mask, 0] = part.views[size].take(where >> (size >> 1))
+            out[mask, 0] = _gather_narrow(part, where, size)
         else:
             out[mask] = gather(part.views, where, dwords, part.step)
     return out
@@ -215,8 +258,7 @@ def store(parts: list[Part], values: Array, size: int) -> None:
         where = part.offsets if mask is None else part.offsets[mask]
         data = values if mask is None else values[mask]
         if size < 4:
-            kind = np.uint8 if size == 1 else np.uint16
-            part.views[size][where >> (size >> 1)] = data[..., 0].astype(kind)
+            _scatter_narrow(part, where, data[..., 0], size)
         else:
             scatter(part.views, where, data, part.step)
 
@@ -283,7 +325,7 @@ def before_read(machine: Machine, s: Group, parts: list[Part], size: int) -> Non
             entry.applied = True
         on = np.ones(entry.index.shape, bool) if entry.valid is None else entry.valid
         if on.any():
-            dwords = (entry.index[on] >> 2)[:, None] + np.arange(entry.values.shape[-1])
+            dwords = covered(entry.index[on], 4 * entry.values.shape[-1])
             rows = np.broadcast_to(np.arange(s.n)[:, None], on.shape)[on]
             owners.append((dwords.ravel(), np.repeat(rows, dwords.shape[1])))
     places = [part for part in parts if part.space == "lds"]
@@ -295,8 +337,9 @@ def before_read(machine: Machine, s: Group, parts: list[Part], size: int) -> Non
     written, writer = written[order], writer[order]
     for part in places:
         on = np.ones(part.offsets.shape, bool) if part.mask is None else part.mask
-        read = ((part.offsets[on] >> 2)[:, None] + np.arange(max(1, size // 4))).ravel()
-        rows = np.repeat(np.broadcast_to(np.arange(s.n)[:, None], on.shape)[on], max(1, size // 4))
+        dwords = covered(part.offsets[on], size)
+        read = dwords.ravel()
+        rows = np.repeat(np.broadcast_to(np.arange(s.n)[:, None], on.shape)[on], dwords.shape[1])
         for side, back in (("left", 0), ("right", 1)):
             at = np.searchsorted(written, read, side=side) - back  # type: ignore[call-overload]
             at = np.clip(at, 0, len(written) - 1)

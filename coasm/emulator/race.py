@@ -14,7 +14,7 @@ import numpy as np
 from coasm.emulator.errors import Fault
 from coasm.emulator.group import Deferred, Group
 from coasm.emulator.operands import Array
-from coasm.emulator.ports import Part
+from coasm.emulator.ports import Part, covered
 
 if TYPE_CHECKING:
     from coasm.emulator.machine import Machine
@@ -40,11 +40,10 @@ class Race:
         """(dwords, waves, epochs, rows) of every lane that takes part."""
         part = parts[0]
         mask = np.ones(part.offsets.shape, bool) if part.mask is None else part.mask
-        first = part.offsets[mask] >> 2
         rows = np.broadcast_to(np.arange(s.n)[:, None], mask.shape)[mask]
-        count = max(1, size // 4)
-        dwords = (first[:, None] + np.arange(count)).ravel()
-        rows = np.repeat(rows, count)
+        places = covered(part.offsets[mask], size)
+        dwords = places.ravel()
+        rows = np.repeat(rows, places.shape[1])
         return dwords, s.waves[rows], self.epoch[s.wg[rows]], rows
 
     def _conflict(self, bad: Array, rows: Array, dwords: Array, what: str, other: Array) -> None:

@@ -179,9 +179,10 @@ def test_the_wave_and_workgroup_of_a_bad_access(llvm: Llvm) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "global_load_dword v2, v1, s[4:5] offset:2",
-        "global_load_ushort v2, v1, s[4:5] offset:1",
-        "ds_read_b32 v2, v1 offset:1",
+        "global_atomic_add v1, v2, s[4:5] offset:2",
+        "global_atomic_add_x2 v1, v[2:3], s[4:5] offset:4",
+        "ds_add_u32 v1, v2 offset:1",
+        "v_or_b32 v1, 1, v1\nds_read2_b32 v[2:3], v1 offset1:1",
         "s_load_dword s8, s[4:5], 0x2",
     ],
 )
