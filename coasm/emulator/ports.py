@@ -217,9 +217,11 @@ def scatter(views: dict[int, NDArray[Any]], offsets: Array, values: Array, step:
 
 def _gather_narrow(part: Part, offsets: Array, size: int) -> Array:
     """1 or 2 bytes from each of *offsets*."""
+    narrow: Array
     if size == 2 and _any_bits(offsets) & 1:
-        return part.views[1].take(_each_byte(offsets, 2, part.step)).view(np.uint16)[..., 0]
-    narrow: Array = part.views[size].take(offsets >> (size >> 1))
+        narrow = part.views[1].take(_each_byte(offsets, 2, part.step)).view(np.uint16)[..., 0]
+    else:
+        narrow = part.views[size].take(offsets >> (size >> 1))
     return narrow
 
 
