@@ -173,9 +173,13 @@ def _each_byte(offsets: Array, count: int, step: int) -> Array:
 
 def covered(offsets: Array, size: int) -> Array:
     """The dwords that *size* bytes at each of *offsets* (int64 [n]) lie in, int64 [n, ...]."""
-    if _any_bits(offsets) & 3:
-        return (offsets[:, None] + np.arange(size)) >> 2
-    return (offsets >> 2)[:, None] + np.arange(max(1, size // 4))
+    bytewise = bool(_any_bits(offsets) & 3)
+    dwords: Array = (
+        (offsets[:, None] + np.arange(size)) >> 2
+        if bytewise
+        else (offsets >> 2)[:, None] + np.arange(max(1, size // 4))
+    )
+    return dwords
 
 
 def gather(views: dict[int, NDArray[Any]], offsets: Array, dwords: int, step: int = 4) -> Array:
