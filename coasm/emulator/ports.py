@@ -168,17 +168,17 @@ def _any_bits(offsets: Array) -> int:
 def _each_byte(offsets: Array, count: int, step: int) -> Array:
     """The places of *count* bytes from each of *offsets* on, int64 [..., count]."""
     within = (offsets & 3)[..., None] + np.arange(count)
-    return (offsets & ~3)[..., None] + (within >> 2) * step + (within & 3)
+    places: Array = (offsets & ~3)[..., None] + (within >> 2) * step + (within & 3)
+    return places
 
 
 def covered(offsets: Array, size: int) -> Array:
     """The dwords that *size* bytes at each of *offsets* (int64 [n]) lie in, int64 [n, ...]."""
-    bytewise = bool(_any_bits(offsets) & 3)
-    dwords: Array = (
-        (offsets[:, None] + np.arange(size)) >> 2
-        if bytewise
-        else (offsets >> 2)[:, None] + np.arange(max(1, size // 4))
-    )
+    dwords: Array
+    if _any_bits(offsets) & 3:
+        dwords = (offsets[:, None] + np.arange(size)) >> 2
+    else:
+        dwords = (offsets >> 2)[:, None] + np.arange(max(1, size // 4))
     return dwords
 
 
@@ -186,7 +186,8 @@ def gather(views: dict[int, NDArray[Any]], offsets: Array, dwords: int, step: in
     """uint32 [..., dwords] from byte offsets."""
     bits = _any_bits(offsets)
     if bits & 3:
-        return views[1].take(_each_byte(offsets, 4 * dwords, step)).view(np.uint32)
+        unaligned: Array = views[1].take(_each_byte(offsets, 4 * dwords, step)).view(np.uint32)
+        return unaligned
     if dwords == 1:
         out: Array = views[4].take(offsets >> 2)[..., None]
         return out
