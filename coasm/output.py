@@ -1,14 +1,23 @@
-"""Output files: written beside their name and renamed, so that no half of one is ever seen."""
+"""Output files: written beside their name and renamed, so that no half of one is ever seen.
+
+The rule of every command for a file that is there already: it is overwritten only with ``--force``,
+unless it is empty, or an earlier build of the same (:func:`is_build`, and for libraries
+:func:`coasm.bundle.embedding.is_build`), which can be built again.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import tempfile
+from typing import TYPE_CHECKING
 
-from coasm.errors import OutputError
+from coasm.errors import CoasmError, OutputError
 
-__all__ = ["check_target", "write_file"]
+if TYPE_CHECKING:
+    from coasm.codeobject import CodeObject
+
+__all__ = ["check_replaced", "check_target", "is_build", "write_file"]
 
 
 def check_target(path: str, *, force: bool, inputs: tuple[str, ...] = ()) -> None:
@@ -28,8 +37,36 @@ def check_target(path: str, *, force: bool, inputs: tuple[str, ...] = ()) -> Non
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
         raise OutputError(f"{folder}: no such directory")
-    if not force and os.path.exists(path):
+    if not force and _holds_something(path):
         raise OutputError(f"{path}: exists and may have been edited; --force overwrites it")
+
+
+def check_replaced(path: str, built: bool) -> None:
+    """Refuse to write over a file that is not *built*, an earlier build of what is written.
+
+    Raises:
+        OutputError: it is there and is something else.
+    """
+    if not built and _holds_something(path):
+        raise OutputError(f"{path}: exists and is no earlier build of this; --force overwrites it")
+
+
+def _holds_something(path: str) -> bool:
+    return path != "-" and os.path.isfile(path) and os.path.getsize(path) > 0
+
+
+def is_build(path: str, new: CodeObject | None) -> bool:
+    """Whether the file at *path* is a code object, with a kernel of *new* where that is given."""
+    from coasm.codeobject import load
+
+    try:
+        old = load(path)
+        if new is None:
+            return True
+        kernels = {kernel.symbol for kernel in old.kernels}
+        return not kernels or any(kernel.symbol in kernels for kernel in new.kernels)
+    except CoasmError:
+        return False
 
 
 def write_file(path: str, data: bytes) -> None:

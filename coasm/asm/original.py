@@ -13,7 +13,7 @@ from typing import NamedTuple
 from coasm.codeobject import CodeObject
 from coasm.errors import CoasmError
 
-__all__ = ["Named", "find_original", "named_original"]
+__all__ = ["Named", "find_original", "is_original", "named_original"]
 
 #: Lines in which the head is looked for: something may have been written above it.
 _LINES = 40
@@ -54,3 +54,19 @@ def find_original(text: str, path: str) -> CodeObject | None:
         if sha256(co.data).hexdigest() == named.sha256:
             return co
     return None
+
+
+def is_original(text: str, path: str, candidate: str) -> bool:
+    """Whether the file *candidate* is the one that :func:`find_original` would find."""
+    named = named_original(text)
+    if named is None or os.sep in named.name or not os.path.isfile(candidate):
+        return False
+    from hashlib import sha256
+
+    from coasm.codeobject.model import read_input
+
+    places = (os.path.join(folder, named.name) for folder in (os.path.dirname(path), ""))
+    return (
+        any(os.path.exists(place) and os.path.samefile(place, candidate) for place in places)
+        and sha256(read_input(candidate)).hexdigest() == named.sha256
+    )

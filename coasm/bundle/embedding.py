@@ -28,7 +28,7 @@ from coasm.opening import open_code_object
 if TYPE_CHECKING:
     from coasm.bundle.compressed import Buffer
 
-__all__ = ["Change", "Embedded", "check", "choose", "embed"]
+__all__ = ["Change", "Embedded", "check", "choose", "embed", "is_build"]
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,14 @@ def embed(
         for entry, (co, notes) in new.items()
     )
     return Embedded(out, tuple(sorted(changes, key=lambda c: entries.index(c.entry))))
+
+
+def is_build(path: str, original: str) -> bool:
+    """Whether the file at *path* carries what *original* does: objects of the same bundle IDs."""
+    try:
+        return [e.id for e in find(path)] == [e.id for e in find(original)]
+    except CoasmError:
+        return False
 
 
 def choose(

@@ -33,6 +33,10 @@ def asm(
             "--like", metavar="ORIG.co", help="Lay out what is not loaded as in this object."
         ),
     ] = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", "-f", help="Overwrite FILE even where it is no earlier build."),
+    ] = False,
     lint: Annotated[
         bool, typer.Option("--lint", help="Warn of what coasm lint finds in the listing.")
     ] = False,
@@ -44,6 +48,9 @@ def asm(
     The target and the code object version are those that the listing's directives name. A pin is
     restored only where LLVM again encodes the text as it did when the listing was written, so an
     edited instruction is what you wrote. With --like an unedited listing gives the identical file.
+
+    A file that is there is overwritten only with --force, unless it is an earlier build: a code
+    object with one of the listing's kernels, and not the original that the listing was made from.
 
     What --lint finds are warnings: they do not change the exit status (coasm lint does).
 
@@ -61,6 +68,7 @@ def asm(
     from coasm.opening import open_code_object, read_given
     from coasm.output import check_target, write_file
 
+    usual = output is None
     if output is None:
         if file == "-":
             raise CoasmError("standard input needs -o FILE")
@@ -77,6 +85,8 @@ def asm(
     original = open_code_object(like, llvm=llvm) if like is not None else None
     tools = find_llvm(llvm, processor=what.target.name)
     result = assemble(text, tools, name=name, like_object=original)
+    if not force:
+        _check_replaced(output, usual, text, name, result.data)
     write_file(output, result.data)
     same = original is not None and original.data == result.data
     warnings = list(result.warnings)
@@ -114,6 +124,16 @@ def asm(
         said.append("identical to the original" if same else "differs from the original")
     say = sys.stderr if output == "-" else sys.stdout
     print(f"{printable(output)}: {', '.join(said)}", file=say)
+
+
+def _check_replaced(output: str, usual: bool, text: str, name: str, data: bytes) -> None:
+    """Refuse to overwrite what is no earlier build; under the *usual* name any code object is."""
+    from coasm.asm.original import is_original
+    from coasm.codeobject import load
+    from coasm.output import check_replaced, is_build
+
+    new = None if usual else load(data, name=name)
+    check_replaced(output, is_build(output, new) and not is_original(text, name, output))
 
 
 def _lint(text: str, name: str, llvm: str | None) -> list[dict[str, Any]]:

@@ -31,13 +31,18 @@ def embed(
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="NEW", help="The new file; FILE stays.")
     ],
+    force: Annotated[
+        bool,
+        typer.Option("--force", "-f", help="Overwrite NEW even where it is no earlier build."),
+    ] = False,
     json_: JsonOption = False,
 ) -> None:
     """Put rebuilt code objects back into an executable or library.
 
     In place where the new object fits, compressed again where the bundle was; else in a new segment
     to which the fat binary's pointer is moved. All other objects keep their bytes. An object for
-    another target, or without a kernel that the old one has, is refused.
+    another target, or without a kernel that the old one has, is refused. A NEW that is there is
+    overwritten only with --force, unless it carries objects for the same targets as FILE does.
 
     \b
     Examples:
@@ -45,8 +50,9 @@ def embed(
       coasm embed app -r gfx1100#1=a.co -r gfx1100#2=b.co -o app.new
     """
     from coasm.bundle.embedding import embed as put
+    from coasm.bundle.embedding import is_build
     from coasm.errors import CoasmError, OutputError
-    from coasm.output import check_target, write_file
+    from coasm.output import check_replaced, check_target, write_file
 
     wanted: dict[str, str] = {}
     for text in replace:
@@ -57,6 +63,8 @@ def embed(
             raise CoasmError(f"--replace {target}: given twice")
         wanted[target] = path
     check_target(output, force=True, inputs=(file, *wanted.values()))
+    if not force:
+        check_replaced(output, is_build(output, file))
     done = put(file, wanted)
     write_file(output, done.data)
     if output != "-" and os.path.isfile(output):

@@ -11,7 +11,7 @@ import typer
 
 from coasm.cli.options import JsonOption, LlvmOption
 from coasm.cli.progress import Progress
-from coasm.cli.terminal import printable
+from coasm.cli.terminal import colored, printable
 from coasm.errors import CoasmError, LaunchError
 
 if TYPE_CHECKING:
@@ -32,8 +32,9 @@ def run(
     file: Annotated[
         str | None,
         typer.Argument(
-            metavar="[FILE.co]",
-            help="With --spec: run this object, LIBRARY:TARGET or listing instead of its own.",
+            metavar="[FILE]",
+            help="The object, LIBRARY:TARGET or listing to run: one f4gemm kernel, or with --spec "
+            "any.",
         ),
     ] = None,
     m: Annotated[int | None, typer.Option("-m", help="Rows of A and D.")] = None,
@@ -125,11 +126,13 @@ def run(
     """Run a kernel and check what it computes. Without an AMD GPU the emulator runs it.
 
     f4gemm: D[M, N] = A[M, K] * B[N, K]^T, MXFP4 to bf16, on the kernel that the tile choice (or
-    --kernel) picks from the manifest in --co-dir. Other kernels: --spec with a launch file.
+    --kernel) picks from the manifest in --co-dir; or on the one in FILE, whatever that is called.
+    Other kernels: --spec with a launch file.
 
     \b
     Examples:
       coasm run --co-dir rebuilt -m 512 -n 1024 -k 2048
+      coasm run kernel.rebuilt.co -m 512 -n 1024 -k 2048
       coasm run --co-dir rebuilt --sweep
       coasm run --spec launch.yaml
       coasm run rebuilt.co --spec launch.yaml --like kernel.co
@@ -145,8 +148,8 @@ def run(
     if len(modes) != 1:
         what = f"{' and '.join(modes)} do not go together" if modes else "nothing to run"
         raise LaunchError(f"{what}: give -m, -n and -k, or --sweep, --spec FILE, or --list")
-    if file is not None and spec is None:
-        raise LaunchError(f"{file}: a code object by itself needs --spec FILE")
+    if file is not None and modes[0] in ("--list", "--sweep"):
+        raise LaunchError(f"{file}: an object by itself goes with -m, -n and -k, or with --spec")
     from coasm.launch.edits import Originals
 
     if list_:
@@ -173,19 +176,26 @@ def run(
     if spec is not None:
         return _spec(spec, file, backend, iters, options, Originals(like, llvm), json_, llvm)
 
-    from coasm.launch.f4gemm import Runner, Shape, find_manifest
+    from coasm.launch.f4gemm import Runner, Shape, find_manifest, manifest_of
     from coasm.launch.f4gemm.tiles import check_shape
+    from coasm.opening import open_code_object
 
-    manifest = find_manifest(co_dir)
+    alone = None
+    if file is None:
+        manifest, target = find_manifest(co_dir), "gfx950"
+    else:
+        co = open_code_object(file, llvm=llvm)
+        manifest = manifest_of(co, file, co_dir=co_dir, kernel=kernel)
+        alone, target, kernel = (file, co), co.target.name, manifest.entries[0].kernel
     size = None
     if not sweep:
         if m is None or n is None or k is None:
             raise LaunchError("give all of -m, -n and -k")
         check_shape(m, n, k)  # before anything is started
         size = Shape(m, n, k)
-    device = _device(backend, "gfx950", options, llvm)
+    device = _device(backend, target, options, llvm)
     try:
-        runner = Runner(manifest, device)
+        runner = Runner(manifest, device, alone)
         if size is None:
             return _sweep(runner, seed, Originals(like, llvm), json_)
         choice = runner.pick(size, kernel=kernel, bpreshuffle=_flag(bpreshuffle), log2_split=splitk)
@@ -262,8 +272,10 @@ def _status(right: bool, edit: Reached | None) -> int:
 
 def _word(right: bool, edit: Reached | None) -> str:
     if not right:
-        return "FAILED"
-    return "PASSED" if edit is None or edit.whole else "NOT JUDGED, the edit was not run"
+        return colored("FAILED", "red")
+    if edit is None or edit.whole:
+        return colored("PASSED", "green")
+    return colored("NOT JUDGED, the edit was not run", "yellow")
 
 
 def _executed(coverage: Coverage | None, edit: Reached | None) -> None:
@@ -339,7 +351,7 @@ def _show(product: Product, edit: Reached | None, device: Device) -> None:
         word = _word(verdict.passed, edit)
         print(
             f"result    {word}: max_abs_err {verdict.max_abs_err:g}, max_rel_err "
-            f"{verdict.max_rel_err:.6f}, {verdict.of_max:.2%} of max|ref|; bound {verdict.bound}"
+            f"{verdict.max_rel_err:.3g}, {verdict.of_max:.2%} of max|ref|; bound {verdict.bound}"
         )
         if verdict.first_wrong is not None:
             row, column = verdict.first_wrong
@@ -445,7 +457,7 @@ def _table(done: list[_Done]) -> None:
             continue
         verdict = result.verdict
         assert verdict is not None
-        figures = [f"{verdict.max_rel_err:.6f}", f"{verdict.of_max:.2%}"]
+        figures = [f"{verdict.max_rel_err:.3g}", f"{verdict.of_max:.2%}"]
         word = Text("passed", "green") if verdict.passed else Text("FAILED", "red")
         if verdict.passed and edit is not None and not edit.whole:
             word = Text("edit not run", "yellow")

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 
-__all__ = ["printable"]
+__all__ = ["colored", "printable"]
+
+_COLORS = {"red": 31, "green": 32, "yellow": 33}
 
 # C0 and C1 controls (escape sequences start with them), what reorders or hides text (bidirectional
 # marks, zero-width characters, line and paragraph separators), and bytes that are no UTF-8.
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
+
+
+def colored(text: str, color: str) -> str:
+    """*text* in a color, bold, where standard output is a terminal and NO_COLOR is not set."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    if plain or not sys.stdout.isatty():
+        return text
+    return f"\x1b[1;{_COLORS[color]}m{text}\x1b[0m"
 
 
 def printable(text: str, *, multiline: bool = False) -> str:

@@ -114,6 +114,7 @@ def run_f4gemm(
     n: int,
     k: int,
     *,
+    source: CodeObject | str | os.PathLike[str] | bytes | None = None,
     co_dir: str | os.PathLike[str] | None = None,
     kernel: str | None = None,
     bpreshuffle: bool | None = None,
@@ -127,20 +128,27 @@ def run_f4gemm(
 ) -> Product:
     """Run a matrix product on one of the f4gemm kernels and compare it with the exact result.
 
-    *co_dir* defaults to ``$AITER_ASM_DIR/gfx950/f4gemm``. *log2_split* of -1 lets the tile choice
-    split K. The result's ``d`` is [M, N] of bfloat16.
+    *co_dir* defaults to ``$AITER_ASM_DIR/gfx950/f4gemm``. With *source* that object is run,
+    whatever it is called: its kernel's symbol says which it is. *log2_split* of -1 lets the tile
+    choice split K. The result's ``d`` is [M, N] of bfloat16.
 
     Raises:
         CoasmError: no such kernel or object, a shape that does not fit, or the launch failed.
     """
     from coasm.launch.device import open_device
-    from coasm.launch.f4gemm import Runner, Shape, find_manifest
+    from coasm.launch.f4gemm import Runner, Shape, find_manifest, manifest_of
     from coasm.target import TargetID, processor
 
-    manifest = find_manifest(co_dir)
-    device, _ = open_device(backend, TargetID(processor("gfx950")), llvm=llvm, options=options)
+    given = None
+    if source is None:
+        manifest, target = find_manifest(co_dir), TargetID(processor("gfx950"))
+    else:
+        co = open_code_object(source, llvm=llvm)
+        manifest, target = manifest_of(co, co.name, co_dir=co_dir, kernel=kernel), co.target
+        given, kernel = (co.name, co), manifest.entries[0].kernel
+    device, _ = open_device(backend, target, llvm=llvm, options=options)
     try:
-        runner = Runner(manifest, device)
+        runner = Runner(manifest, device, given)
         shape = Shape(m, n, k)
         choice = runner.pick(shape, kernel=kernel, bpreshuffle=bpreshuffle, log2_split=log2_split)
         return runner.run(shape, choice, seed=seed, verify=verify, iterations=iterations)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from coasm.cli import app, write_listing
 
-_DEFAULTS = {"output": None, "force": False, "json_": False, "llvm": None}
+_DEFAULTS = {"output": None, "force": False, "json_": False, "llvm": None, "kernel": None}
 
 _WORDS = st.sampled_from(
     [
@@ -19,6 +19,7 @@ _WORDS = st.sampled_from(
         "-",
         "-o",
         "--output",
+        "--kernel",
         "-f",
         "--force",
         "--json",

@@ -99,7 +99,7 @@ def test_the_list(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
         (("-m", "1"), "give all of -m, -n and -k"),
         (("--sweep", "--list"), "--list and --sweep do not go together"),
         (("--sweep", "-m", "1"), "--sweep and -m, -n, -k do not go together"),
-        (("kernel.co", "--list"), "kernel.co: a code object by itself needs --spec"),
+        (("kernel.co", "--list"), "kernel.co: an object by itself goes with -m, -n and -k"),
         (("-m", "1", "-n", "16", "-k", "100"), "K must be a multiple of 256"),
         (("-m", "1", "-n", "8", "-k", "256"), "N must be a multiple of 16"),
         ((*SHAPE, "--backend", "cuda", "--kernel", "main"), "no backend 'cuda'"),
@@ -265,3 +265,57 @@ def test_auto_says_why_it_emulates(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_sweeps_shapes_fit_the_documented_limits() -> None:
     assert len(SHAPES) == 8
     assert all(shape.k % 256 == 0 and shape.n % 32 == 0 for shape in SHAPES)
+
+
+# One object by itself, whatever it is called
+
+
+def test_one_object_by_its_kernels_symbol(
+    capsys: pytest.CaptureFixture[str],
+    folder: Path,
+    device: FakeDevice,
+    llvm: Llvm,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("AITER_ASM_DIR", raising=False)
+    odd = tmp_path / "odd.rebuilt.co"
+    odd.write_bytes((folder / "small.co").read_bytes())
+    # By the manifest that lists its kernel, wherever that is.
+    status, out, _ = command(capsys, str(odd), *SHAPE, "--co-dir", str(folder))
+    assert status == 0 and f"object    {odd}" in out and "tile 32x128, grid 1 x 1 x 1" in out
+    status, out, _ = command(capsys, str(folder / "small.co"), *SHAPE, "--json")
+    assert status == 0 and json.loads(out)["tile"] == [32, 128]
+    # Nothing says what the kernel called "small" is.
+    status, out, err = command(capsys, str(odd), *SHAPE)
+    assert (status, out) == (2, "") and "'small' is no f4gemm kernel" in err and "--spec" in err
+    # By its name, as aiter's are called: 32x64 takes B shuffled, and two workgroups for N = 80.
+    name = "_ZN5aiter40f4gemm_bf16_per1x32Fp4_BpreShuffle_32x64E"
+    (tmp_path / "made").mkdir()
+    write_folder(llvm, tmp_path / "made", [(1, 1, 0, 1, name)])
+    odd.write_bytes((tmp_path / "made" / f"{name}.co").read_bytes())
+    status, out, _ = command(capsys, str(odd), "-m", "2", "-n", "80", "-k", "256", "--json")
+    report = json.loads(out)
+    assert status == 0 and report["passed"] is True and report["kernel"] == name
+    assert (report["tile"], report["grid"]) == ([32, 64], [2, 1, 1])
+    product = coasm.launch.run_f4gemm(2, 32, 256, source=odd)
+    assert product.entry.bpreshuffle and product.passed
+    status, _, err = command(capsys, str(odd), *SHAPE, "--splitk", "1")
+    assert status == 2 and "does not say whether it splits K; --co-dir" in err
+
+
+def test_the_verdict_is_in_color_on_a_terminal(
+    capsys: pytest.CaptureFixture[str],
+    folder: Path,
+    device: FakeDevice,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    argv = ("--co-dir", str(folder), *SHAPE)
+    assert "result    \x1b[1;32mPASSED\x1b[0m: max_abs_err" in command(capsys, *argv)[1]
+    device.work = poison
+    assert "result    \x1b[1;31mFAILED\x1b[0m: " in command(capsys, *argv)[1]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "result    FAILED: " in command(capsys, *argv)[1]

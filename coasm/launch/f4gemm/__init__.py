@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from coasm.launch.f4gemm.alone import manifest_of
     from coasm.launch.f4gemm.manifest import Entry, Manifest, find_manifest, read_manifest
     from coasm.launch.f4gemm.numbers import Shape
     from coasm.launch.f4gemm.product import Product, Runner
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     **dict.fromkeys(("Entry", "Manifest", "find_manifest", "read_manifest"), "manifest"),
+    "manifest_of": "alone",
     "Shape": "numbers",
     **dict.fromkeys(("Product", "Runner"), "product"),
     **dict.fromkeys(("Check", "checks"), "sweep"),
@@ -34,6 +36,7 @@ __all__ = [
     "checks",
     "choose",
     "find_manifest",
+    "manifest_of",
     "read_manifest",
 ]
 

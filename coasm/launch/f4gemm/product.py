@@ -132,10 +132,16 @@ class _Prepared(NamedTuple):
 
 
 class Runner:
-    """Runs products of one manifest on one device; operands and references are kept for reuse."""
+    """Runs products of one manifest on one device; operands and references are kept for reuse.
 
-    def __init__(self, manifest: Manifest, device: Device) -> None:
+    *given*, an object and its name, is run instead of the objects that the manifest names.
+    """
+
+    def __init__(
+        self, manifest: Manifest, device: Device, given: tuple[str, CodeObject] | None = None
+    ) -> None:
         self.manifest = manifest
+        self.given = given
         self.device = device
         self._objects: dict[str, CodeObject] = {}
         self._kept: OrderedDict[tuple[Shape, int], _Prepared] = OrderedDict()
@@ -250,10 +256,7 @@ class Runner:
         return found
 
     def _object(self, entry: Entry) -> tuple[str, CodeObject, Kernel]:
-        path = str(self.manifest.path_of(entry))
-        if path not in self._objects:
-            self._objects[path] = load(path)
-        co = self._objects[path]
+        path, co = self.given or self._loaded(entry)
         for kernel in co.kernels:
             if kernel.name == entry.kernel:
                 return path, co, kernel
@@ -262,6 +265,12 @@ class Runner:
             f"{path}: no kernel {entry.kernel!r}, which {self.manifest.path.name}:{entry.line} "
             f"names; it holds {names}"
         )
+
+    def _loaded(self, entry: Entry) -> tuple[str, CodeObject]:
+        path = str(self.manifest.path_of(entry))
+        if path not in self._objects:
+            self._objects[path] = load(path)
+        return path, self._objects[path]
 
 
 def pick(

@@ -108,6 +108,11 @@ def geometry(choice: Choice, m: int, n: int, k: int) -> Geometry:
         LaunchError: the kernel does not split K, or K cannot be split so.
     """
     entry, split = choice
+    if split > 1 and not entry.split_k and not entry.line:
+        raise LaunchError(
+            f"{entry.object}: its name does not say whether it splits K; --co-dir names the folder "
+            "of a manifest that lists it"
+        )
     if split > 1 and not entry.split_k:
         raise LaunchError(f"{entry.object} does not split K (splitK is 0 in its manifest row)")
     if k % split:
