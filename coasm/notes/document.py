@@ -1,180 +1,144 @@
-"""msgpack bytes ↔ Python values, strictly: nothing is guessed and nothing is lost.
+"""msgpack bytes ↔ Python values: msgpack reads and writes, and here is what it is held to.
 
-Sources: the msgpack specification (https://github.com/msgpack/msgpack/blob/master/spec.md); LLVM,
-*User Guide for AMDGPU Backend*, "Code Object Metadata"; ``llvm/BinaryFormat/MsgPackWriter.cpp`` and
-``MsgPackDocument.cpp`` for the encodings and the key order that LLVM writes.
+No value is built before the whole note was skipped over once: each of 1,024 nested arrays may
+announce as many entries as the note has bytes, and msgpack before 1.2.4 makes room for all of them.
+Skipping makes none, and fails where an announced entry is not there.
+
+Sources: LLVM, *User Guide for AMDGPU Backend*, "Code Object Metadata";
+``llvm/BinaryFormat/MsgPackWriter.cpp`` and ``MsgPackDocument.cpp`` for the encodings and the key
+order that LLVM writes.
 """
 
 from __future__ import annotations
 
-import struct
-from dataclasses import dataclass
 from typing import Any
 
 from coasm.errors import FormatError
 
-__all__ = ["MAX_DEPTH", "MAX_ITEMS", "Extension", "decode", "encode"]
+__all__ = ["MAX_DEPTH", "MAX_ITEMS", "decode", "encode"]
 
 #: Maps and arrays may be nested this deep; real metadata has a depth of 5.
 MAX_DEPTH = 64
-#: Values a note may hold: what bounds the memory that a hostile note can take.
-MAX_ITEMS = 1 << 22
+#: Maps and arrays that a note may hold: three bytes can be a map, which takes 232 in memory.
+MAX_ITEMS = 1 << 21
+#: All bytes but those that begin a map or an array (and that ASCII text does not have).
+_OTHERS = bytes(b for b in range(256) if not (0x80 <= b <= 0x9F or 0xDC <= b <= 0xDF))
 
-#: Lists that are recognised by their bytes: how many that begin alike, with how many bytes, and the
-#: bytes of all together.
-_ALIKE, _BEGIN, _ROOM = 16, 24, 1 << 20
-
-_UNSIGNED = {0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q"}
-_SIGNED = {0xD0: ">b", 0xD1: ">h", 0xD2: ">i", 0xD3: ">q"}
-_FLOAT = {0xCA: ">f", 0xCB: ">d"}
-_NUMBER = {tag: struct.Struct(form) for tag, form in {**_UNSIGNED, **_SIGNED, **_FLOAT}.items()}
-# Tag → bytes of the length field that follows it.
-_STR = {0xD9: 1, 0xDA: 2, 0xDB: 4}
-_BIN = {0xC4: 1, 0xC5: 2, 0xC6: 4}
-_EXT = {0xC7: 1, 0xC8: 2, 0xC9: 4}
-_ARRAY = {0xDC: 2, 0xDD: 4}
-_MAP = {0xDE: 2, 0xDF: 4}
+_NESTED = f"metadata note: nested deeper than {MAX_DEPTH}"
 _FLT_MIN, _FLT_MAX = 2.0**-126, (2 - 2.0**-23) * 2.0**127
-_FIXEXT = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
-_CONSTANT = {0xC0: None, 0xC2: False, 0xC3: True}
-
-
-@dataclass(frozen=True)
-class Extension:
-    """A msgpack extension value: its type (-128 to 127) and its bytes."""
-
-    type: int
-    data: bytes
 
 
 def decode(note: bytes) -> Any:
     """The document that *note* (the descriptor of an NT_AMDGPU_METADATA note) encodes.
 
-    It is to be read: lists of the same bytes are one object.
+    It is to be read: kernels share those of their lists that are the same bytes.
 
     Returns dicts, lists, ``str`` (UTF-8 with other bytes kept as surrogates: ``surrogateescape``
-    gives them back), ``int``, ``float``, ``bool``, ``None``, ``bytes`` and :class:`Extension`.
+    gives them back), ``int``, ``float``, ``bool``, ``None``, ``bytes``, and ``msgpack.ExtType`` or
+    ``msgpack.Timestamp``.
 
     Raises:
         FormatError: truncated, longer than its document, an invalid tag, a length that the bytes
-            cannot hold, a key twice in a map, a key that is a map or an array, or beyond
-            :data:`MAX_DEPTH` or :data:`MAX_ITEMS`.
+            cannot hold, a key twice in a map, a key that is a map or an array, an invalid
+            timestamp, or beyond :data:`MAX_DEPTH` or :data:`MAX_ITEMS`.
     """
-    reader = _Reader(note)
-    value = reader.value(0)
-    if reader.at != len(note):
-        raise FormatError(
-            f"metadata note: {len(note) - reader.at} bytes after the document, "
-            f"which ends at offset {reader.at:#x}"
+    import msgpack
+
+    _skip(note)
+    boxes = len(note.translate(None, _OTHERS)) if len(note) > MAX_ITEMS else 0
+    if boxes > MAX_ITEMS:
+        raise FormatError(f"metadata note: up to {boxes} maps and arrays, more than {MAX_ITEMS}")
+    try:
+        document = _unpack(note)
+        faithful = msgpack.packb(document, unicode_errors="surrogateescape") == note
+    except (FormatError, TypeError, ValueError, OverflowError):
+        faithful = False
+    if not faithful:  # an encoding that is not the shortest, or a key twice: found by looking
+        document = _unpack(note, object_pairs_hook=_map)
+    document = _with_shared_lists(document)
+    _check_nesting(document)
+    return document
+
+
+def _skip(note: bytes) -> None:
+    """Refuse what is not one whole document."""
+    from msgpack import Unpacker, exceptions
+
+    unpacker = Unpacker(max_buffer_size=len(note) or 1)
+    unpacker.feed(note)
+    try:
+        unpacker.skip()
+    except exceptions.OutOfData:
+        what = f"truncated: the document goes on at its end, offset {len(note):#x}"
+    except (exceptions.StackError, RecursionError):
+        raise FormatError(_NESTED) from None
+    except ValueError:
+        at = unpacker.tell()
+        what = f"invalid tag {note[at]:#x} at offset {at:#x}"
+    else:
+        at = unpacker.tell()
+        if at == len(note):
+            return
+        what = f"{len(note) - at} bytes after the document, which ends at offset {at:#x}"
+    raise FormatError(f"metadata note: {what}")
+
+
+def _unpack(note: bytes, **hooks: Any) -> Any:
+    import msgpack
+
+    try:
+        return msgpack.unpackb(
+            note, unicode_errors="surrogateescape", strict_map_key=False, **hooks
         )
-    return value
+    except (ValueError, TypeError) as error:  # a timestamp that is none; an unhashable key
+        raise FormatError(f"metadata note: {error}") from None
 
 
-class _Reader:
-    """A position in the bytes of a note."""
+def _map(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    for key, value in pairs:
+        if isinstance(key, (dict, list)):
+            raise FormatError("metadata note: a map or an array as a key")
+        if key in found:
+            raise FormatError(f"metadata note: the key {key!r} a second time in its map")
+        found[key] = value
+    return found
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
-        self.left = MAX_ITEMS
-        self.known: dict[tuple[int, int, bytes], list[tuple[bytes, list[Any], int]]] = {}
-        self.room = _ROOM
-        self.seen: dict[tuple[int, bytes], list[tuple[bytes, list[Any], int]]] = {}
 
-    def fail(self, what: str) -> FormatError:
-        return FormatError(f"metadata note: {what} at offset {self.at:#x}")
+def _with_shared_lists(document: Any) -> Any:
+    """*document*, in which what kernels say alike (their arguments) is there once.
 
-    def take(self, size: int) -> bytes:
-        end = self.at + size
-        if end > len(self.data):
-            raise self.fail(f"truncated: {size} bytes wanted, {len(self.data) - self.at} left")
-        taken = self.data[self.at : end]
-        self.at = end
-        return taken
+    The kernels of a library differ in little else than their names, and what is known of a list is
+    known of every place that has it.
+    """
+    import msgpack
 
-    def length(self, size: int) -> int:
-        return int.from_bytes(self.take(size), "big")
+    kernels = document.get("amdhsa.kernels") if isinstance(document, dict) else None
+    known: dict[bytes, list[Any]] = {}
+    for kernel in kernels if isinstance(kernels, list) else ():
+        if isinstance(kernel, dict):
+            for key, value in kernel.items():
+                if isinstance(value, list):
+                    try:
+                        raw = msgpack.packb(value, unicode_errors="surrogateescape")
+                    except ValueError:  # msgpack packs no deeper than 511
+                        raise FormatError(_NESTED) from None
+                    kernel[key] = known.setdefault(raw, value)
+    return document
 
-    def value(self, depth: int) -> Any:
-        self.left -= 1
-        if self.left < 0:
-            raise self.fail(f"more than {MAX_ITEMS} values")
-        tag = self.take(1)[0]
-        if tag <= 0x7F:
-            return tag
-        if tag <= 0x8F:
-            return self.map(tag & 0x0F, depth)
-        if tag <= 0x9F:
-            return self.array(tag & 0x0F, depth)
-        if tag <= 0xBF:
-            return self.text(tag & 0x1F)
-        if tag >= 0xE0:
-            return tag - 0x100
-        if tag in _NUMBER:
-            layout = _NUMBER[tag]
-            return layout.unpack(self.take(layout.size))[0]
-        if tag in _CONSTANT:
-            return _CONSTANT[tag]
-        if tag in _STR:
-            return self.text(self.length(_STR[tag]))
-        if tag in _ARRAY:
-            return self.array(self.length(_ARRAY[tag]), depth)
-        if tag in _MAP:
-            return self.map(self.length(_MAP[tag]), depth)
-        if tag in _BIN:
-            return self.take(self.length(_BIN[tag]))
-        if tag in _FIXEXT:
-            return self.extension(_FIXEXT[tag])
-        if tag in _EXT:
-            return self.extension(self.length(_EXT[tag]))
-        self.at -= 1
-        raise self.fail(f"invalid tag {tag:#x}")
 
-    def text(self, size: int) -> str:
-        return self.take(size).decode("utf-8", "surrogateescape")
-
-    def extension(self, size: int) -> Extension:
-        (kind,) = struct.unpack("b", self.take(1))
-        return Extension(kind, self.take(size))
-
-    def enter(self, count: int, size: int, depth: int) -> None:
-        if depth >= MAX_DEPTH:
-            raise self.fail(f"nested deeper than {MAX_DEPTH}")
-        if count * size > len(self.data) - self.at:
-            raise self.fail(f"truncated: {count} entries announced, too few bytes left")
-
-    def array(self, count: int, depth: int) -> list[Any]:
-        self.enter(count, 1, depth)
-        # The kernels of a library share their lists of arguments: bytes that begin with those of a
-        # value are that value, for an encoding is no beginning of another.
-        start, left = self.at, self.left
-        known = self.known.setdefault((depth, count, self.data[start : start + _BEGIN]), [])
-        for raw, value, items in known:
-            if self.data.startswith(raw, start):
-                self.at += len(raw)
-                self.left -= items
-                return value
-        value = [self.value(depth + 1) for _ in range(count)]
-        size = self.at - start
-        if len(known) < _ALIKE and size <= self.room:
-            self.room -= size
-            known.append((self.data[start : self.at], value, left - self.left))
-        return value
-
-    def map(self, count: int, depth: int) -> dict[Any, Any]:
-        self.enter(count, 2, depth)
-        found: dict[Any, Any] = {}
-        for _ in range(count):
-            start = self.at
-            key = self.value(depth + 1)
-            if isinstance(key, (dict, list)):
-                self.at = start
-                raise self.fail("a map or an array as a key")
-            if key in found:
-                self.at = start
-                raise self.fail(f"the key {key!r} a second time in its map")
-            found[key] = self.value(depth + 1)
-        return found
+def _check_nesting(document: Any) -> None:
+    level = {0: document}
+    for _ in range(MAX_DEPTH + 1):
+        level = {
+            id(item): item
+            for box in level.values()
+            if isinstance(box, (dict, list))
+            for item in (box.values() if isinstance(box, dict) else box)
+        }
+        if not level:
+            return
+    raise FormatError(_NESTED)
 
 
 def encode(document: Any) -> bytes:
@@ -187,90 +151,70 @@ def encode(document: Any) -> bytes:
         FormatError: an integer outside the 64-bit ranges, a value too long for msgpack, nesting
             deeper than :data:`MAX_DEPTH`, or a type that :func:`decode` never returns.
     """
-    parts: list[bytes] = []
-    _write(document, parts, 0, {})
-    return b"".join(parts)
+    return _Writer().encoded(document, 0)
 
 
-def _write(value: Any, parts: list[bytes], depth: int, lists: dict[tuple[int, int], bytes]) -> None:
-    """Add the encoding of *value*; *lists* are those at hand, by identity and depth."""
-    if depth > MAX_DEPTH:
-        raise FormatError(f"metadata: nested deeper than {MAX_DEPTH}")
-    if isinstance(value, str):
-        raw = value.encode("utf-8", "surrogateescape")
-        parts += _head(len(raw), 31, 0xA0, (0xD9, 0xDA, 0xDB)), raw
-    elif value is None:
-        parts.append(b"\xc0")
-    elif isinstance(value, bool):
-        parts.append(b"\xc3" if value else b"\xc2")
-    elif isinstance(value, int):
-        parts.append(_integer(value))
-    elif isinstance(value, dict):
-        parts.append(_head(len(value), 15, 0x80, (None, 0xDE, 0xDF)))
-        for key in sorted(value, key=_rank):
-            _write(key, parts, depth + 1, lists)
-            _write(value[key], parts, depth + 1, lists)
-    elif isinstance(value, list):
-        key = id(value), depth
-        if key not in lists:
-            own = [_head(len(value), 15, 0x90, (None, 0xDC, 0xDD))]
-            for item in value:
-                _write(item, own, depth + 1, lists)
-            lists[key] = b"".join(own)
-        parts.append(lists[key])
-    elif isinstance(value, float):
-        parts.append(_float(value))
-    elif isinstance(value, bytes):
-        parts += _head(len(value), -1, 0, (0xC4, 0xC5, 0xC6)), value
-    elif isinstance(value, Extension):
-        fixed = next((tag for tag, size in _FIXEXT.items() if size == len(value.data)), None)
-        head = bytes([fixed]) if fixed else _head(len(value.data), -1, 0, (0xC7, 0xC8, 0xC9))
-        parts += head, struct.pack("b", value.type), value.data
-    else:
-        raise FormatError(f"metadata: a {type(value).__name__} has no msgpack encoding")
+class _Writer:
+    """LLVM's choices around msgpack's encodings; lists at hand are encoded once."""
 
+    def __init__(self) -> None:
+        from msgpack import ExtType, Packer, Timestamp
 
-def _head(count: int, fixed: int, base: int, tags: tuple[int | None, int, int]) -> bytes:
-    """The tag and length of *count* bytes or entries: up to *fixed* the length is in the tag."""
-    if count <= fixed:
-        return bytes([base + count])
-    for tag, size in zip(tags, (1, 2, 4), strict=True):
-        if tag is not None and count < 1 << 8 * size:
-            return bytes([tag]) + count.to_bytes(size, "big")
-    raise FormatError(f"metadata: {count} bytes or entries do not fit in a msgpack value")
+        self.double = Packer(unicode_errors="surrogateescape")
+        self.single = Packer(use_single_float=True)
+        self.scalars = {str, int, bool, type(None), bytes, ExtType, Timestamp}
+        self.lists: dict[tuple[int, int], bytes] = {}
 
+    def encoded(self, value: Any, depth: int) -> bytes:
+        parts: list[bytes] = []
+        self.write(value, parts, depth)
+        return b"".join(parts)
 
-def _integer(value: int) -> bytes:
-    if -32 <= value <= 127:
-        return bytes([value & 0xFF])
-    for tag in _UNSIGNED if value >= 0 else _SIGNED:
-        bits = 8 * _NUMBER[tag].size
-        if value < 1 << bits and value >= -1 << bits - 1:
-            return bytes([tag]) + _NUMBER[tag].pack(value)
-    raise FormatError(f"metadata: the integer {value} has no 64-bit encoding")
+    def write(self, value: Any, parts: list[bytes], depth: int) -> None:
+        """Add the encoding of *value*."""
+        kind = type(value)
+        if kind in self.scalars:
+            try:
+                parts.append(self.double.pack(value))
+            except (ValueError, OverflowError) as error:
+                raise FormatError(f"metadata: {error}") from None
+        elif depth > MAX_DEPTH:
+            raise FormatError(f"metadata: nested deeper than {MAX_DEPTH}")
+        elif kind is dict:
+            parts.append(self.double.pack_map_header(len(value)))
+            for key in sorted(value, key=self.rank):
+                self.write(key, parts, depth + 1)
+                self.write(value[key], parts, depth + 1)
+        elif kind is list:
+            at = id(value), depth
+            if at not in self.lists:
+                head = self.double.pack_array_header(len(value))
+                self.lists[at] = head + b"".join(self.encoded(i, depth + 1) for i in value)
+            parts.append(self.lists[at])
+        elif kind is float:
+            # LLVM goes by the range, not by the precision: 0.1 becomes a single, 0.0 a double.
+            packer = self.single if _FLT_MIN <= abs(value) <= _FLT_MAX else self.double
+            parts.append(packer.pack(value))
+        else:
+            raise FormatError(f"metadata: a {kind.__name__} has no msgpack encoding")
 
-
-def _float(value: float) -> bytes:
-    # LLVM goes by the range, not by the precision: 0.1 becomes a single, 0.0 a double.
-    tag = 0xCA if _FLT_MIN <= abs(value) <= _FLT_MAX else 0xCB
-    return bytes([tag]) + _NUMBER[tag].pack(value)
-
-
-def _rank(key: Any) -> tuple[int, Any]:
-    """Where LLVM puts a map key: by kind (Int, UInt, Nil, Boolean, Float, String, Binary), then
-    by value; strings by their bytes. Source: ``msgpack::Type`` and ``DocNode``'s ``operator<``."""
-    if isinstance(key, str):
-        return 5, key.encode("utf-8", "surrogateescape")
-    if key is None:
-        return 2, 0
-    if isinstance(key, bool):
-        return 3, key
-    if isinstance(key, int):
-        return int(key >= 0), key
-    if isinstance(key, float):
-        return 4, key
-    if isinstance(key, bytes):
-        return 6, key
-    if isinstance(key, Extension):
-        return 9, (key.type, key.data)
-    raise FormatError(f"metadata: a {type(key).__name__} cannot be a key")
+    @staticmethod
+    def rank(key: Any) -> tuple[int, Any]:
+        """Where LLVM puts a map key: by kind (Int, UInt, Nil, Boolean, Float, String, Binary), then
+        by value; strings by their bytes. Source: ``msgpack::Type`` and ``DocNode``'s
+        ``operator<``."""
+        if isinstance(key, str):
+            return 5, key.encode("utf-8", "surrogateescape")
+        if key is None:
+            return 2, 0
+        if isinstance(key, bool):
+            return 3, key
+        if isinstance(key, int):
+            return int(key >= 0), key
+        if isinstance(key, float):
+            return 4, key
+        if isinstance(key, bytes):
+            return 6, key
+        if isinstance(key, tuple):  # msgpack.ExtType
+            return 9, key
+        raise FormatError(f"metadata: a {type(key).__name__} cannot be a key")
