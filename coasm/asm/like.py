@@ -8,7 +8,6 @@ section header table where it was.
 
 from __future__ import annotations
 
-import struct
 from collections import defaultdict
 from dataclasses import dataclass
 
@@ -24,11 +23,18 @@ from coasm.codeobject.elf import (
     STB_LOCAL,
     STT_FILE,
 )
+from coasm.codeobject.layout import (
+    FILE_HEADER_SIZE,
+    IDENT_SIZE,
+    SECTION_HEADER_SIZE,
+    SYMBOL,
+    SectionHeader,
+    file_header,
+    packed,
+    section_headers,
+)
 
 __all__ = ["Like", "like"]
-
-_SHDR = struct.Struct("<IIQQQQIIQQ")
-_SYM = struct.Struct("<IBBHQQ")
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,7 @@ class _Layout:
         self.index_of_old = {o.index: i for i, (o, _) in enumerate(plan) if o is not None}
         contents, infos = self._contents(plan)
         body = bytearray(new.data[:loaded_end])
-        headers: list[tuple[int, ...]] = [()] * len(plan)
+        headers: dict[int, SectionHeader] = {}
         # The tail: unloaded sections and the header table, in the original's file order.
         tail: list[tuple[int, int]] = []  # (offset in the original, plan index or -1)
         for index, (o, n) in enumerate(plan):
@@ -82,7 +88,7 @@ class _Layout:
         previous = old_end
         for offset, index in tail:
             if index < 0:
-                align, data, size = 8, b"", _SHDR.size * len(plan)
+                align, data, size = 8, b"", SECTION_HEADER_SIZE * len(plan)
             else:
                 section = plan[index][0] or plan[index][1]
                 assert section is not None
@@ -98,7 +104,7 @@ class _Layout:
             if index < 0:
                 shoff = len(body)
                 body += bytes(size)
-                previous = max(previous, offset + _SHDR.size * old.header.shnum)
+                previous = max(previous, offset + SECTION_HEADER_SIZE * old.header.shnum)
             else:
                 o, n = plan[index]
                 headers[index] = self._header(o, n, len(body), size, infos.get(index))
@@ -107,11 +113,16 @@ class _Layout:
                     previous, offset + (o.size if o is not None and o.type != SHT_NOBITS else 0)
                 )
         body += old.data[previous:]
-        for index, row in enumerate(headers):
-            _SHDR.pack_into(body, shoff + _SHDR.size * index, *row)
-        struct.pack_into("<Q", body, 40, shoff)
-        shstrndx = self.index_of_old.get(old.header.shstrndx, 0)
-        struct.pack_into("<HHH", body, 58, _SHDR.size, len(plan), shstrndx)
+        for index, row in headers.items():
+            at = shoff + SECTION_HEADER_SIZE * index
+            body[at : at + SECTION_HEADER_SIZE] = packed(row)
+        header = file_header(bytes(body[:FILE_HEADER_SIZE]))._replace(
+            shoff=shoff,
+            shentsize=SECTION_HEADER_SIZE,
+            shnum=len(plan),
+            shstrndx=self.index_of_old.get(old.header.shstrndx, 0),
+        )
+        body[IDENT_SIZE:FILE_HEADER_SIZE] = packed(header)
         return Like(bytes(body), tuple(self.remarks))
 
     def _plan(self) -> list[tuple[Section | None, Section | None]]:
@@ -200,7 +211,7 @@ class _Layout:
 
     def _header(
         self, o: Section | None, n: Section | None, offset: int, size: int, info: int | None
-    ) -> tuple[int, ...]:
+    ) -> SectionHeader:
         """The section header: names and links as in the original, places as in the fresh link."""
         base = o or n
         assert base is not None
@@ -215,7 +226,7 @@ class _Layout:
             offset, size = base.offset, base.size
         elif base.type == SHT_NOBITS:
             size = at.size
-        return (
+        return SectionHeader(
             name,
             base.type,
             base.flags,
@@ -230,8 +241,8 @@ class _Layout:
 
     @staticmethod
     def _name_offset(elf: Elf, section: Section) -> int:
-        (offset,) = struct.unpack_from("<I", elf.data, elf.header.shoff + 64 * section.index)
-        return int(offset)
+        at = elf.header.shoff + SECTION_HEADER_SIZE * section.index
+        return section_headers(elf.data[at : at + SECTION_HEADER_SIZE])[0].name
 
     def _symbols(self, strings: bytes) -> tuple[bytes, bytes, int]:
         """The symbol table in the original's order with fresh values, its names, and sh_info."""
@@ -275,7 +286,7 @@ class _Layout:
         shndx = valued.shndx
         if 0 < shndx < SHN_LORESERVE:
             shndx = (self.index_of_old if old else self.index_of_new).get(shndx, 0)
-        return _SYM.pack(
+        return SYMBOL.pack(
             name,
             valued.bind << 4 | valued.type,
             valued.other,
@@ -287,7 +298,7 @@ class _Layout:
     @staticmethod
     def _string_offsets(elf: Elf) -> list[int]:
         table = next(s for s in elf.sections if s.type == SHT_SYMTAB)
-        return [row[0] for row in _SYM.iter_unpack(table.data)]
+        return [row[0] for row in SYMBOL.iter_unpack(table.data)]
 
     @staticmethod
     def _pair(old: tuple[Symbol, ...], new: tuple[Symbol, ...]) -> dict[int, Symbol]:

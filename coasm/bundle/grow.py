@@ -9,7 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coasm.bundle.host import EHDR, PHDR, PT_INTERP, PT_LOAD, PT_PHDR, SHDR, Host, HostSection
+from coasm.bundle.host import Host, HostSection
+from coasm.codeobject.elf import PT_INTERP, PT_LOAD, PT_PHDR, SHF_ALLOC, SHT_PROGBITS
+from coasm.codeobject.layout import (
+    FILE_HEADER_SIZE,
+    IDENT_SIZE,
+    SECTION_HEADER_SIZE,
+    SEGMENT_SIZE,
+    SectionHeader,
+    Segment,
+    file_header,
+    packed,
+    section_headers,
+)
 from coasm.errors import FormatError, UnsupportedError
 
 __all__ = ["add_segment", "move_section"]
@@ -19,7 +31,6 @@ _ALIGN = 4096
 #: Bytes that a file may grow by for the sake of equal offsets and addresses.
 _MAX_HOLE = 1 << 26
 _PF_R = 4
-_SHT_PROGBITS, _SHF_ALLOC = 1, 2
 
 
 def _up(value: int, align: int) -> int:
@@ -65,7 +76,7 @@ def add_segment(
     size = len(out) - offset
     out.extend(bytes(_up(len(out), 16) - len(out)))
     headers_at, count = len(out), len(host.segments) + 1
-    length = headers_at - offset + count * PHDR.size
+    length = headers_at - offset + count * SEGMENT_SIZE
     last = max(n for n, s in enumerate(host.segments) if s.type == PT_LOAD)
     for number, segment in enumerate(host.segments):
         if segment.type == PT_PHDR:
@@ -74,17 +85,22 @@ def add_segment(
                 offset=headers_at,
                 vaddr=at,
                 paddr=at,
-                filesz=count * PHDR.size,
-                memsz=count * PHDR.size,
+                filesz=count * SEGMENT_SIZE,
+                memsz=count * SEGMENT_SIZE,
             )
-        out.extend(PHDR.pack(*segment))
+        out.extend(packed(segment))
         if number == last:
-            out.extend(PHDR.pack(PT_LOAD, _PF_R, offset, address, address, length, length, page))
+            own = Segment(PT_LOAD, _PF_R, offset, address, address, length, length, page)
+            out.extend(packed(own))
     _write_sections(out, host, section, (address, offset, size))
-    fields = list(EHDR.unpack_from(out, 0))
-    fields[5], fields[10] = headers_at, count
-    EHDR.pack_into(out, 0, *fields)
+    _change_header(out, phoff=headers_at, phnum=count)
     return places
+
+
+def _change_header(out: bytearray, **fields: int) -> None:
+    """Give fields of the file header other values."""
+    header = packed(file_header(bytes(out[:FILE_HEADER_SIZE]))._replace(**fields))
+    out[IDENT_SIZE : IDENT_SIZE + len(header)] = header
 
 
 def _write_sections(
@@ -92,17 +108,17 @@ def _write_sections(
 ) -> None:
     """A new section header table at the end, with one more section named as *like*."""
     address, offset, size = place
-    fields = list(EHDR.unpack_from(out, 0))
-    old, count = fields[6], len(host.sections)
+    old, count = host.header.shoff, len(host.sections)
     if count + 1 >= 0xFF00:
         raise UnsupportedError(f"{host.name}: more than 65,278 sections")
-    table = bytes(out[old : old + count * SHDR.size])
-    name = SHDR.unpack_from(table, like.number * SHDR.size)[0]
+    table = bytes(out[old : old + count * SECTION_HEADER_SIZE])
+    name = section_headers(table)[like.number].name
     out.extend(bytes(_up(len(out), 8) - len(out)))
-    fields[6], fields[12] = len(out), count + 1
-    out.extend(table)
-    out.extend(SHDR.pack(name, _SHT_PROGBITS, _SHF_ALLOC, address, offset, size, 0, 0, _ALIGN, 0))
-    EHDR.pack_into(out, 0, *fields)
+    _change_header(out, shoff=len(out), shnum=count + 1)
+    own = SectionHeader(
+        name, SHT_PROGBITS, SHF_ALLOC, address, offset, size, 0, 0, _ALIGN, entsize=0
+    )
+    out.extend(table + packed(own))
 
 
 def move_section(out: bytearray, host: Host, section: HostSection, contents: bytes) -> None:
@@ -110,8 +126,8 @@ def move_section(out: bytearray, host: Host, section: HostSection, contents: byt
     align = max(section.align, 1)
     out[section.offset : section.offset + section.size] = bytes(section.size)
     out.extend(bytes(_up(len(out), align) - len(out)))
-    at = host.header[5] + section.number * SHDR.size
-    row = list(SHDR.unpack_from(out, at))
-    row[4], row[5] = len(out), len(contents)
-    SHDR.pack_into(out, at, *row)
+    at = host.header.shoff + section.number * SECTION_HEADER_SIZE
+    (header,) = section_headers(bytes(out[at : at + SECTION_HEADER_SIZE]))
+    header = header._replace(offset=len(out), size=len(contents))
+    out[at : at + SECTION_HEADER_SIZE] = packed(header)
     out.extend(contents)

@@ -1,8 +1,9 @@
 """The host's ELF file around a bundle: sections, segments, wrappers, relocations.
 
-Everything is read from its place in the mapped file, and checked before it is used. Sources: the
-System V ABI's ELF-64 format; Clang's ``CGCUDANV.cpp`` for the wrapper, ``__CudaFatBinaryWrapper``:
-magic ``HIPF``, version 1, a pointer to the bundle, a pointer that is null.
+Everything is read from its place in the mapped file, and checked before it is used; the records are
+those of :mod:`coasm.codeobject.layout`. Sources: the System V ABI's ELF-64 format; Clang's
+``CGCUDANV.cpp`` for the wrapper, ``__CudaFatBinaryWrapper``: magic ``HIPF``, version 1, a pointer
+to the bundle, a pointer that is null.
 """
 
 from __future__ import annotations
@@ -13,16 +14,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from coasm.codeobject import layout
 from coasm.codeobject.elf import (
     ET_REL,
+    MAX_SHARED,
     SHF_ALLOC,
     SHT_DYNSYM,
     SHT_NOBITS,
     SHT_NULL,
     SHT_RELA,
     SHT_SYMTAB,
-    Segment,
 )
+from coasm.codeobject.layout import FileHeader, Segment
 from coasm.errors import FormatError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -30,14 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Host", "HostSection", "Pointer"]
 
-EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
-SHDR = struct.Struct("<IIQQQQIIQQ")
-PHDR = struct.Struct("<IIQQQQQQ")
-_RELA = struct.Struct("<QQq")
-_SYM = struct.Struct("<IBBHQQ")
 _U64 = struct.Struct("<Q")
 
-PT_LOAD, PT_INTERP, PT_PHDR = 1, 3, 6
 _PN_XNUM, _SHN_XINDEX = 0xFFFF, 0xFFFF
 _WRAPPER = struct.Struct("<IIQQ")
 _WRAPPER_MAGIC, _WRAPPER_VERSION = 0x48495046, 1  # "HIPF"
@@ -90,28 +87,21 @@ class Host:
     name: str
 
     def __post_init__(self) -> None:
-        if self.end - self.base < EHDR.size:
+        if self.end - self.base < layout.FILE_HEADER_SIZE:
             raise FormatError(f"{self.name}: truncated ELF header")
         ident = self.data[self.base : self.base + 16]
         if ident[4] != 2 or ident[5] != 1:
             raise UnsupportedError(f"{self.name}: not a 64-bit little-endian ELF file")
 
     @cached_property
-    def header(self) -> tuple[int, ...]:
-        """The fields of ``Elf64_Ehdr`` behind ``e_ident``, in their order."""
-        return EHDR.unpack_from(self.data, self.base)[1:]
-
-    @property
-    def type(self) -> int:
-        return self.header[0]
-
-    @property
-    def machine(self) -> int:
-        return self.header[1]
+    def header(self) -> FileHeader:
+        """The file header."""
+        at = self.base
+        return layout.file_header(self.data[at : at + layout.FILE_HEADER_SIZE])
 
     @property
     def relocatable(self) -> bool:
-        return self.type == ET_REL
+        return self.header.type == ET_REL
 
     def _check(self, offset: int, size: int, what: str) -> int:
         """*offset*, as one into ``data``."""
@@ -125,49 +115,49 @@ class Host:
     @cached_property
     def sections(self) -> tuple[HostSection, ...]:
         """Every section; those that have bytes are known to lie inside the file."""
-        shoff, shentsize, shnum, shstrndx = self.header[5], *self.header[10:13]
-        if not shoff:
+        h, size = self.header, layout.SECTION_HEADER_SIZE
+        if not h.shoff:
             return ()
-        if shentsize != SHDR.size:
-            raise FormatError(f"{self.name}: section header size {shentsize}, not {SHDR.size}")
-        first = SHDR.unpack_from(self.data, self._check(shoff, SHDR.size, "the section table"))
-        shnum = shnum or first[5]
-        shstrndx = first[6] if shstrndx == _SHN_XINDEX else shstrndx
-        at = self._check(shoff, shnum * SHDR.size, "the section header table")
-        rows = list(SHDR.iter_unpack(self.data[at : at + shnum * SHDR.size]))
+        if h.shentsize != size:
+            raise FormatError(f"{self.name}: section header size {h.shentsize}, not {size}")
+        at = self._check(h.shoff, size, "the section table")
+        (first,) = layout.section_headers(self.data[at : at + size])
+        shnum = h.shnum or first.size
+        shstrndx = first.link if h.shstrndx == _SHN_XINDEX else h.shstrndx
+        at = self._check(h.shoff, shnum * size, "the section header table")
+        rows = layout.section_headers(self.data[at : at + shnum * size])
         if shstrndx >= len(rows):
             raise FormatError(f"{self.name}: section {shstrndx} is not the section name table")
-        names_at, names_size = rows[shstrndx][4:6]
-        start = self._check(names_at, names_size, "the section name table")
-        names = self.data[start : start + names_size]
-        found = []
+        table = rows[shstrndx]
+        start = self._check(table.offset, table.size, "the section name table")
+        names = self.data[start : start + table.size]
+        found, left = [], MAX_SHARED + len(names)
         for index, row in enumerate(rows):
-            typ, flags, addr, offset, size, link, info, align, entsize = row[1:]
-            stop = names.find(b"\0", row[0])
-            if stop < 0 and (names or row[0]):
+            stop = names.find(b"\0", row.name)
+            if stop < 0 and (names or row.name):
                 raise FormatError(f"{self.name}: the name of section {index} is outside its table")
-            name = names[row[0] : stop].decode("utf-8", "surrogateescape")
-            if typ not in (SHT_NULL, SHT_NOBITS):
-                self._check(offset, size, f"section {index} ({name!r})")
-            offset += self.base
-            found.append(
-                HostSection(index, name, typ, flags, addr, offset, size, link, info, align, entsize)
-            )
+            left -= max(stop - row.name, 0)
+            if left < 0:
+                raise FormatError(f"{self.name}: many names of sections share their bytes")
+            name = names[row.name : stop].decode("utf-8", "surrogateescape")
+            if row.type not in (SHT_NULL, SHT_NOBITS):
+                self._check(row.offset, row.size, f"section {index} ({name!r})")
+            row = row._replace(offset=row.offset + self.base)
+            found.append(HostSection(index, name, *row[1:]))
         return tuple(found)
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
         """Every program header."""
-        phoff, phentsize, phnum = self.header[4], *self.header[8:10]
-        if not phnum:
+        h, size = self.header, layout.SEGMENT_SIZE
+        if not h.phnum:
             return ()
-        if phentsize != PHDR.size:
-            raise FormatError(f"{self.name}: program header size {phentsize}, not {PHDR.size}")
-        if phnum == _PN_XNUM:
+        if h.phentsize != size:
+            raise FormatError(f"{self.name}: program header size {h.phentsize}, not {size}")
+        if h.phnum == _PN_XNUM:
             raise UnsupportedError(f"{self.name}: more than 65,534 program headers")
-        at = self._check(phoff, phnum * PHDR.size, "the program header table")
-        rows = PHDR.iter_unpack(self.data[at : at + phnum * PHDR.size])
-        return tuple(Segment(*row) for row in rows)
+        at = self._check(h.phoff, h.phnum * size, "the program header table")
+        return tuple(layout.segments(self.data[at : at + h.phnum * size]))
 
     def pointers(self) -> list[Pointer]:
         """The pointers of all wrappers, in a linked file.
@@ -205,19 +195,19 @@ class Host:
         for section in self.sections:
             if section.type != SHT_RELA or not section.flags & SHF_ALLOC:
                 continue
-            size = section.size // _RELA.size * _RELA.size
-            rows = _RELA.iter_unpack(self.data[section.offset : section.offset + size])
+            size = section.size // layout.RELA.size * layout.RELA.size
+            rows = layout.RELA.iter_unpack(self.data[section.offset : section.offset + size])
             for index, (address, info, addend) in enumerate(rows):
                 if address not in wanted:
                     continue
-                adds_symbol = _RELOCATIONS.get((self.machine, info & 0xFFFFFFFF))
+                adds_symbol = _RELOCATIONS.get((self.header.machine, info & 0xFFFFFFFF))
                 if adds_symbol is None:
                     raise UnsupportedError(
                         f"{self.name}: the relocation of the wrapper at {address - 8:#x} has type "
                         f"{info & 0xFFFFFFFF}"
                     )
                 value = addend + (self._symbol(section, info >> 32) if adds_symbol else 0)
-                found[address] = (value, section.offset + index * _RELA.size + 16)
+                found[address] = (value, section.offset + index * layout.RELA.size + 16)
         return found
 
     def _symbol(self, relocations: HostSection, index: int) -> int:
@@ -225,6 +215,8 @@ class Host:
         table = self.sections[relocations.link] if relocations.link < len(self.sections) else None
         if table is None or table.type not in (SHT_SYMTAB, SHT_DYNSYM):
             raise FormatError(f"{self.name}: section {relocations.number}: no symbol table")
-        if (index + 1) * _SYM.size > table.size:
+        if (index + 1) * layout.SYMBOL.size > table.size:
             raise FormatError(f"{self.name}: section {relocations.number}: no symbol {index}")
-        return int(_SYM.unpack_from(self.data, table.offset + index * _SYM.size)[4])
+        return int(
+            layout.SYMBOL.unpack_from(self.data, table.offset + index * layout.SYMBOL.size)[4]
+        )

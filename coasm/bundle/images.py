@@ -213,13 +213,13 @@ def regions(data: Buffer, path: str) -> Iterator[Region]:
             kind = data[member.start : min(member.end, member.start + 24)]
             if kind.startswith(b"\x7fELF"):
                 host = Host(data, member.start, member.end, f"{path}: {member.name}")
-                if host.machine != EM_AMDGPU:
+                if host.header.machine != EM_AMDGPU:
                     yield from _of_host(host, member.name)
             elif _is_bundle(kind):
                 yield Region(member.name, "", member.start, member.end)
     elif magic.startswith(b"\x7fELF"):
         host = Host(data, 0, len(data), path)
-        if host.machine == EM_AMDGPU:
+        if host.header.machine == EM_AMDGPU:
             raise UnsupportedError(f"{path}: a code object already, not a file that carries some")
         yield from _of_host(host, "")
     elif _is_bundle(magic):

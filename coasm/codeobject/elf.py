@@ -1,16 +1,18 @@
 """The ELF container of a code object: header, sections, segments, symbols, relocations.
 
-Everything is read from fixed ``struct`` layouts and every offset, size and index of the file is
-checked before it is used, so that a damaged file ends in a :class:`~coasm.errors.FormatError` that
-names the place. Source: the System V ABI's ELF-64 object file format.
+The records are pyelftools' (:mod:`coasm.codeobject.layout`). Every offset, size and index of the
+file is checked before it is used, so that a damaged file ends in a
+:class:`~coasm.errors.FormatError` that names the place. Source: the System V ABI's ELF-64 object
+file format.
 """
 
 from __future__ import annotations
 
-import struct
 from functools import cached_property
 from typing import NamedTuple
 
+from coasm.codeobject import layout
+from coasm.codeobject.layout import Segment
 from coasm.errors import FormatError, UnsupportedError
 
 __all__ = [
@@ -35,17 +37,14 @@ SHT_HASH, SHT_DYNAMIC, SHT_NOTE, SHT_NOBITS, SHT_REL, SHT_DYNSYM = 5, 6, 7, 8, 9
 SHT_GNU_HASH = 0x6FFFFFF6
 SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR, SHF_MERGE, SHF_STRINGS = 1, 2, 4, 0x10, 0x20
 SHN_UNDEF, SHN_LORESERVE, SHN_ABS, SHN_COMMON, SHN_XINDEX = 0, 0xFF00, 0xFFF1, 0xFFF2, 0xFFFF
-PT_LOAD, PT_DYNAMIC, PT_NOTE = 1, 2, 4
+PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_PHDR = 1, 2, 3, 4, 6
 STB_LOCAL, STB_GLOBAL, STB_WEAK = 0, 1, 2
 STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_SECTION, STT_FILE = 0, 1, 2, 3, 4
 STV_DEFAULT, STV_INTERNAL, STV_HIDDEN, STV_PROTECTED = 0, 1, 2, 3
 
-_EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
-_SHDR = struct.Struct("<IIQQQQIIQQ")
-_PHDR = struct.Struct("<IIQQQQQQ")
-_SYM = struct.Struct("<IBBHQQ")
-_RELA = struct.Struct("<QQq")
-_REL = struct.Struct("<QQ")
+#: What sections and names together may have besides the bytes of the file: they could all have the
+#: same, 65,000 sections the whole file and as many names one long string.
+MAX_SHARED = 1 << 27
 
 
 class ElfHeader(NamedTuple):
@@ -94,19 +93,6 @@ class Section(NamedTuple):
         )
 
 
-class Segment(NamedTuple):
-    """One program header."""
-
-    type: int
-    flags: int
-    offset: int
-    vaddr: int
-    paddr: int
-    filesz: int
-    memsz: int
-    align: int
-
-
 class Symbol(NamedTuple):
     """One symbol table entry. *index* is its place in its own table."""
 
@@ -151,6 +137,7 @@ class Elf:
     def __init__(self, data: bytes, name: str = "<bytes>") -> None:
         self.data = data
         self.name = name
+        self._left = MAX_SHARED + len(data)
         self.header = self._read_header()
         self.sections = self._read_sections()
         self.segments = self._read_segments()
@@ -158,13 +145,23 @@ class Elf:
     def _fail(self, what: str) -> FormatError:
         return FormatError(f"{self.name}: {what}")
 
-    def _slice(self, offset: int, size: int, what: str) -> bytes:
+    def _check(self, offset: int, size: int, what: str) -> None:
         if offset + size > len(self.data):
             raise self._fail(
                 f"{what} at offset {offset:#x} with size {size:#x} is outside the file "
                 f"({len(self.data):#x} bytes)"
             )
+
+    def _slice(self, offset: int, size: int, what: str) -> bytes:
+        self._check(offset, size, what)
+        self._take(size, what)
         return self.data[offset : offset + size]
+
+    def _take(self, size: int, what: str) -> None:
+        """Count *size* bytes that are about to be copied."""
+        self._left -= size
+        if self._left < 0:
+            raise self._fail(f"{what}: many sections or names share their bytes")
 
     def _read_header(self) -> ElfHeader:
         data = self.data
@@ -172,79 +169,74 @@ class Elf:
             raise self._fail("the file is empty")
         if data[:4] != b"\x7fELF":
             raise self._fail("not an ELF file")
-        if len(data) < _EHDR.size:
-            raise self._fail(f"truncated: {len(data)} bytes, an ELF header has {_EHDR.size}")
+        size = layout.FILE_HEADER_SIZE
+        if len(data) < size:
+            raise self._fail(f"truncated: {len(data)} bytes, an ELF header has {size}")
         if data[4] != 2 or data[5] != 1:
             raise UnsupportedError(f"{self.name}: not a 64-bit little-endian ELF file")
-        ident, *rest = _EHDR.unpack_from(data)
-        (typ, machine, version, entry, phoff, shoff, flags, ehsize, phentsize, phnum) = rest[:10]
-        shentsize, shnum, shstrndx = rest[10:]
-        if machine != EM_AMDGPU:
+        h = layout.file_header(data)
+        if h.machine != EM_AMDGPU:
             raise UnsupportedError(
-                f"{self.name}: an ELF file for machine {machine}, not EM_AMDGPU ({EM_AMDGPU})"
+                f"{self.name}: an ELF file for machine {h.machine}, not EM_AMDGPU ({EM_AMDGPU})"
             )
-        if ident[7] != OSABI_AMDGPU_HSA:
+        if data[7] != OSABI_AMDGPU_HSA:
             raise UnsupportedError(
-                f"{self.name}: OS ABI {ident[7]}, not AMDGPU_HSA ({OSABI_AMDGPU_HSA})"
+                f"{self.name}: OS ABI {data[7]}, not AMDGPU_HSA ({OSABI_AMDGPU_HSA})"
             )
-        if ident[6] != 1 or version != 1 or ehsize != _EHDR.size:
+        if data[6] != 1 or h.version != 1 or h.ehsize != size:
             raise self._fail("damaged ELF header (version or header size)")
-        if shnum and shentsize != _SHDR.size:
-            raise self._fail(f"section header size {shentsize}, expected {_SHDR.size}")
-        if phnum and phentsize != _PHDR.size:
-            raise self._fail(f"program header size {phentsize}, expected {_PHDR.size}")
-        if not shnum and shoff:
+        size = layout.SECTION_HEADER_SIZE
+        if h.shnum and h.shentsize != size:
+            raise self._fail(f"section header size {h.shentsize}, expected {size}")
+        size = layout.SEGMENT_SIZE
+        if h.phnum and h.phentsize != size:
+            raise self._fail(f"program header size {h.phentsize}, expected {size}")
+        if not h.shnum and h.shoff:
             raise UnsupportedError(f"{self.name}: more than 65,279 sections")
         return ElfHeader(
-            os_abi=ident[7],
-            abi_version=ident[8],
-            type=typ,
-            machine=machine,
-            entry=entry,
-            phoff=phoff,
-            shoff=shoff,
-            flags=flags,
-            phnum=phnum,
-            shnum=shnum,
-            shstrndx=shstrndx,
+            os_abi=data[7],
+            abi_version=data[8],
+            type=h.type,
+            machine=h.machine,
+            entry=h.entry,
+            phoff=h.phoff,
+            shoff=h.shoff,
+            flags=h.flags,
+            phnum=h.phnum,
+            shnum=h.shnum,
+            shstrndx=h.shstrndx,
         )
 
     def _read_sections(self) -> tuple[Section, ...]:
         h = self.header
         if not h.shnum:
             return ()
-        table = self._slice(h.shoff, h.shnum * _SHDR.size, "the section header table")
-        rows = list(_SHDR.iter_unpack(table))
-        if h.shstrndx >= h.shnum or rows[h.shstrndx][1] != SHT_STRTAB:
+        size = h.shnum * layout.SECTION_HEADER_SIZE
+        rows = layout.section_headers(self._slice(h.shoff, size, "the section header table"))
+        if h.shstrndx >= h.shnum or rows[h.shstrndx].type != SHT_STRTAB:
             raise self._fail(f"section {h.shstrndx} is not the section name table")
-        names = self._slice(rows[h.shstrndx][4], rows[h.shstrndx][5], "the section name table")
+        table = rows[h.shstrndx]
+        names = self._slice(table.offset, table.size, "the section name table")
         sections = []
         for index, row in enumerate(rows):
-            name = self._string(names, row[0], f"the name of section {index}")
-            typ, flags, addr, offset, size, link, info, align, entsize = row[1:10]
-            if typ in (SHT_NULL, SHT_NOBITS):
+            name = self._string(names, row.name, f"the name of section {index}")
+            if row.type in (SHT_NULL, SHT_NOBITS):
                 data = b""
             else:
-                data = self._slice(offset, size, f"section {index} ({name!r})")
-            sections.append(
-                Section(
-                    index, name, typ, flags, addr, offset, size, link, info, align, entsize, data
-                )
-            )
+                data = self._slice(row.offset, row.size, f"section {index} ({name!r})")
+            sections.append(Section(index, name, *row[1:], data))
         return tuple(sections)
 
     def _read_segments(self) -> tuple[Segment, ...]:
         h = self.header
         if not h.phnum:
             return ()
-        table = self._slice(h.phoff, h.phnum * _PHDR.size, "the program header table")
-        segments = []
-        for index, row in enumerate(_PHDR.iter_unpack(table)):
-            segment = Segment(*row)
+        size = h.phnum * layout.SEGMENT_SIZE
+        segments = layout.segments(self._slice(h.phoff, size, "the program header table"))
+        for index, segment in enumerate(segments):
             if segment.filesz > segment.memsz and segment.type == PT_LOAD:
                 raise self._fail(f"segment {index} is larger in the file than in memory")
-            self._slice(segment.offset, segment.filesz, f"segment {index}")
-            segments.append(segment)
+            self._check(segment.offset, segment.filesz, f"segment {index}")
         return tuple(segments)
 
     def _string(self, table: bytes, offset: int, what: str) -> str:
@@ -253,18 +245,19 @@ class Elf:
             if offset == 0 and not table:
                 return ""
             raise self._fail(f"{what} is outside its string table")
+        self._take(end - offset, what)
         return _text(table[offset:end])
 
     def symbols_of(self, table: Section) -> tuple[Symbol, ...]:
         """The entries of a ``SHT_SYMTAB`` or ``SHT_DYNSYM`` section, entry 0 included."""
         where = f"section {table.index} ({table.name!r})"
-        if table.size % _SYM.size:
-            raise self._fail(f"{where}: size {table.size} is no multiple of {_SYM.size}")
+        if table.size % layout.SYMBOL.size:
+            raise self._fail(f"{where}: size {table.size} is no multiple of {layout.SYMBOL.size}")
         if table.link >= len(self.sections) or self.sections[table.link].type != SHT_STRTAB:
             raise self._fail(f"{where}: its string table (section {table.link}) is none")
         strings = self.sections[table.link].data
         symbols = []
-        for index, row in enumerate(_SYM.iter_unpack(table.data)):
+        for index, row in enumerate(layout.SYMBOL.iter_unpack(table.data)):
             name, info, other, shndx, value, size = row
             if SHN_UNDEF < shndx < SHN_LORESERVE and shndx >= len(self.sections):
                 raise self._fail(f"{where}: symbol {index} is in section {shndx}, which is none")
@@ -299,14 +292,14 @@ class Elf:
         """The entries of a REL or RELA section; none of any other."""
         if section.type not in (SHT_RELA, SHT_REL):
             return []
-        layout = _RELA if section.type == SHT_RELA else _REL
-        if section.size % layout.size:
+        record = layout.RELA if section.type == SHT_RELA else layout.REL
+        if section.size % record.size:
             raise self._fail(f"section {section.index} ({section.name!r}): partial entry")
         return [
             Relocation(
                 section.index, offset, info & 0xFFFFFFFF, info >> 32, addend[0] if addend else 0
             )
-            for offset, info, *addend in layout.iter_unpack(section.data)
+            for offset, info, *addend in record.iter_unpack(section.data)
         ]
 
     def notes_of(self, section: Section) -> list[tuple[bytes, int, bytes]]:
@@ -314,14 +307,15 @@ class Elf:
         data, at, found = section.data, 0, []
         where = f"section {section.index} ({section.name!r})"
         while at < len(data):
-            if at + 12 > len(data):
+            if at + layout.NOTE.size > len(data):
                 raise self._fail(f"{where}: truncated note header at {at:#x}")
-            namesz, descsz, typ = struct.unpack_from("<III", data, at)
-            name_end = at + 12 + namesz
+            namesz, descsz, typ = layout.NOTE.unpack_from(data, at)
+            name_at = at + layout.NOTE.size
+            name_end = name_at + namesz
             desc_at = (name_end + 3) & ~3
             if name_end > len(data) or desc_at + descsz > len(data):
                 raise self._fail(f"{where}: the note at {at:#x} is longer than its section")
-            name = data[at + 12 : name_end].rstrip(b"\0")
+            name = data[name_at:name_end].rstrip(b"\0")
             found.append((name, typ, data[desc_at : desc_at + descsz]))
             at = (desc_at + descsz + 3) & ~3
         return found
