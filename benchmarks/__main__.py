@@ -19,7 +19,8 @@ from typing import TypeVar
 import coasm
 from benchmarks.lint_mutants import bench_lint_mutants
 from benchmarks.measure import cpu_of_children, interleaved, ratios, run
-from coasm.asm.build import declared, feature_list
+from coasm.asm.build import feature_list
+from coasm.asm.source import declared
 from coasm.bundle import extract, find
 from coasm.llvm import Llvm, find_llvm
 from coasm.llvm.run import assembler_command, clang_command

@@ -615,7 +615,7 @@ def rebuilt(co: CodeObject, mutant: Mutant) -> str | None:
     order = [item.address for item in original if isinstance(item, Instruction)]
     assert len(order) == len(places)
     at = order.index(mutant.address)
-    line = source.program.lines[source.program.instructions[at].address]
+    line = source.program.lines[source.program.instructions[at].address].root
     text = list(source.text)
     indent = text[line - 1][: len(text[line - 1]) - len(text[line - 1].lstrip())]
     assert source.program.instructions[at].mnemonic.split("_e")[0] in text[line - 1]

@@ -18,6 +18,7 @@ Every function takes ``llvm=``, the directory of the LLVM tools; without it they
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from coasm.errors import CoasmError
@@ -106,10 +107,16 @@ def assemble(
     like: CodeObject | str | os.PathLike[str] | bytes | None = None,
     llvm: str | None = None,
     name: str = "<listing>",
+    target: str | None = None,
+    code_object_version: int | None = None,
+    include: Sequence[str] = (),
+    defsym: Sequence[str] = (),
 ) -> Result:
-    """Assemble and link a listing; ``data`` of the result is the code object.
+    """Assemble and link a source, coasm's or another; ``data`` of the result is the code object.
 
-    With *like* what is not loaded is laid out as in that object.
+    With *like* what is not loaded is laid out as in that object. *target* (``gfx942:xnack-``) and
+    *code_object_version* are for a source that does not say them, *include* are folders that it
+    includes from, *defsym* symbols as ``NAME=VALUE``.
 
     Raises:
         CoasmError: the assembler or the linker refused it; the text has their messages.
@@ -117,15 +124,14 @@ def assemble(
     from dataclasses import replace
 
     from coasm.asm.assemble import assemble as build
-    from coasm.asm.build import declared
+    from coasm.asm.source import SourceOptions
     from coasm.linter.sources import declaration_warnings
-    from coasm.llvm import find_llvm
     from coasm.opening import open_code_object
 
-    tools = find_llvm(llvm, processor=declared(text).target.name)
+    options = SourceOptions(target, code_object_version, tuple(include), tuple(defsym))
     original = None if like is None else open_code_object(like, llvm=llvm)
-    result = build(text, tools, name=name, like_object=original)
-    warnings = declaration_warnings(open_code_object(result.data, name=name), tools)
+    result = build(text, llvm, name=name, like_object=original, options=options)
+    warnings = declaration_warnings(open_code_object(result.data, name=name), result.llvm)
     return replace(result, warnings=(*result.warnings, *warnings))
 
 
@@ -157,20 +163,27 @@ def lint(
     kernel: str | None = None,
     advice: bool = False,
     llvm: str | None = None,
+    target: str | None = None,
+    code_object_version: int | None = None,
+    include: Sequence[str] = (),
+    defsym: Sequence[str] = (),
 ) -> list[Finding]:
     """What an edit can break and no assembler checks, by address; empty where nothing is found.
 
     A string that holds a line feed is the text of a listing, any other the path of a listing or of
     a code object (``coasm lint --help`` says which is which); bytes are a code object's. With
     *kernel* only what that kernel reaches is judged, with *advice* findings of that level are there
-    too. On other targets than gfx942 and gfx950 only resources and operands are checked.
+    too. On other targets than gfx942 and gfx950 only resources and operands are checked. *target*
+    and what follows are for a source, as :func:`assemble` takes them.
 
     Raises:
         CoasmError: it cannot be read, assembled or disassembled; or has no such kernel.
     """
+    from coasm.asm.source import SourceOptions
     from coasm.linter.lint import lint as findings
 
-    return findings(source, kernel=kernel, advice=advice, llvm=llvm)
+    options = SourceOptions(target, code_object_version, tuple(include), tuple(defsym))
+    return findings(source, kernel=kernel, advice=advice, llvm=llvm, options=options)
 
 
 def roundtrip(

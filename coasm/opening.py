@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from coasm.codeobject import CodeObject, load
 from coasm.codeobject.model import read_input
 from coasm.errors import CoasmError, FormatError, UnsupportedError
 
+if TYPE_CHECKING:
+    from coasm.asm.source import SourceOptions
+
 __all__ = ["Given", "open_code_object", "read_given"]
 
-_SUFFIXES = (".s", ".S", ".asm")
+_SUFFIXES = (".s", ".S", ".asm", ".amdgcn")
 #: What a file that is not called so holds where it is a listing all the same.
-_DIRECTIVES = (b".amdgcn_target", b".amdhsa_kernel")
+_DIRECTIVES = (b".amdgcn_target", b".amdhsa_kernel", b".amdgpu_metadata")
 
 
 class Given(NamedTuple):
@@ -40,26 +43,32 @@ def open_code_object(
     *,
     name: str | None = None,
     llvm: str | None = None,
+    options: SourceOptions | None = None,
 ) -> CodeObject:
     """The code object that *source* is or names: a spec, its bytes, or the text of a listing.
 
     A string that holds a line feed is the text of a listing; *llvm* is the directory of the tools
-    that assemble one. *name* stands for the object in messages.
+    that assemble one, *options* what is said of it beside its text. *name* stands for the object in
+    messages.
 
     Raises:
         CoasmError: it is not there, damaged, of a kind that is not handled, or ambiguous.
         AssemblyError: a listing that does not assemble; the text names its lines.
     """
     if isinstance(source, CodeObject):
-        return source
-    if isinstance(source, bytes):
-        return load(source, name=name)
-    if isinstance(source, str) and "\n" in source:
-        return _assembled(source, name or "<listing>", llvm)
-    given = read_given(os.fspath(source))
-    if given.listing:
-        return _assembled(given.text, name or given.name, llvm)
-    return load(given.data, name=name or given.name)
+        co = source
+    elif isinstance(source, bytes):
+        co = load(source, name=name)
+    elif isinstance(source, str) and "\n" in source:
+        return _assembled(source, name or "<listing>", llvm, options)
+    else:
+        given = read_given(os.fspath(source))
+        if given.listing:
+            return _assembled(given.text, name or given.name, llvm, options)
+        co = load(given.data, name=name or given.name)
+    if options is not None:
+        options.refuse(co.name)
+    return co
 
 
 def read_given(spec: str) -> Given:
@@ -116,14 +125,9 @@ def _inside(path: str, target: str) -> bytes:
     return data
 
 
-def _assembled(text: str, name: str, llvm: str | None) -> CodeObject:
+def _assembled(text: str, name: str, llvm: str | None, options: SourceOptions | None) -> CodeObject:
     """The code object that ``coasm asm`` makes of a listing."""
-    from coasm.asm.assemble import assemble
-    from coasm.asm.build import declared
-    from coasm.llvm import find_llvm
+    from coasm.asm.source import NO_OPTIONS, build
 
-    try:
-        tools = find_llvm(llvm, processor=declared(text).target.name)
-    except UnsupportedError as error:
-        raise UnsupportedError(f"{name}: {error}") from None
-    return load(assemble(text, tools, name=name).data, name=name)
+    made = build(text, name, options or NO_OPTIONS, llvm)
+    return made.co

@@ -1,13 +1,14 @@
-"""A listing, edited or not, → a code object: what ``coasm asm`` does."""
+"""A source, edited or not, → a code object: what ``coasm asm`` does."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coasm.asm.build import assemble_text, link_object
 from coasm.asm.like import like
+from coasm.asm.source import NO_OPTIONS, SourceOptions, build
 from coasm.codeobject import CodeObject
 from coasm.llvm import Llvm
+from coasm.target import TargetID
 
 __all__ = ["Result", "assemble"]
 
@@ -17,45 +18,46 @@ class Result:
     """A built code object, and what a person should know about it.
 
     ``pins`` counts the pinned instructions whose original encoding was restored, ``lost`` those
-    that LLVM now encodes otherwise (they were edited). ``warnings`` are one line each.
+    that LLVM now encodes otherwise (they were edited). ``warnings`` are one line each, and so are
+    ``notes``: what the source does not say and was taken for granted. ``llvm`` built it.
     """
 
     data: bytes
     pins: int
     lost: int
     warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    target: TargetID
+    code_object_version: int
+    llvm: Llvm
 
 
 def assemble(
-    text: str, llvm: Llvm, *, name: str = "<listing>", like_object: CodeObject | None = None
+    text: str,
+    llvm: str | None = None,
+    *,
+    name: str = "<listing>",
+    like_object: CodeObject | None = None,
+    options: SourceOptions = NO_OPTIONS,
 ) -> Result:
-    """Assemble and link the listing *text*; *name* stands for it in messages.
+    """Assemble and link the source *text*; *name* stands for it in messages.
 
-    With *like_object* the file is laid out as that object where it is not loaded.
+    With *like_object* the file is laid out as that object where it is not loaded. *llvm* is the
+    directory of the tools.
 
     Raises:
         AssemblyError: the assembler or the linker refused it.
         UnsupportedError: it names no target, or one that cannot be written.
     """
-    what, built = assemble_text(name, text, llvm)
-    assert built.object is not None
-    data = link_object(built.object, llvm)
-    warnings = [line for line in _tool_warnings(built.messages, name)]
+    made = build(text, name, options, llvm)
+    data = made.data
+    warnings = list(made.warnings)
+    target, version = made.what.target, made.what.code_object_version
     if like_object is not None:
         kept = like(data, like_object)
         data = kept.data
         warnings += [f"not kept: {remark}" for remark in kept.remarks]
-        if like_object.target != what.target:
-            warnings.append(
-                f"the listing is for {what.target}, the original for {like_object.target}"
-            )
-    return Result(data, len(built.pins) - len(built.lost), len(built.lost), tuple(warnings))
-
-
-def _tool_warnings(messages: str, name: str) -> list[str]:
-    """The assembler's own warnings, a line each, with the name of the listing."""
-    return [
-        line.replace("<stdin>", name, 1)
-        for line in messages.split("\n")
-        if line.startswith("<stdin>:") and ": warning: " in line
-    ]
+        if like_object.target != target:
+            warnings.append(f"the listing is for {target}, the original for {like_object.target}")
+    pins, lost = len(made.built.pins), len(made.built.lost)
+    return Result(data, pins - lost, lost, tuple(warnings), made.notes, target, version, made.llvm)

@@ -12,22 +12,29 @@ from typing import NamedTuple
 from coasm.asm.names import parse_stand_ins
 from coasm.asm.pins import Pin, find_pins, mark, marked_positions
 from coasm.codeobject.elf import SHT_STRTAB, SHT_SYMTAB, Elf
-from coasm.errors import AssemblyError, CoasmError, UnsupportedError
+from coasm.errors import UnsupportedError
 from coasm.llvm import Llvm
-from coasm.llvm.run import assemble, link
+from coasm.llvm.run import PLAIN, Setup, assemble, link
 from coasm.target import PROCESSORS, TargetID
 
-__all__ = ["Built", "Declared", "assemble_listing", "declared", "link_object"]
+__all__ = [
+    "Built",
+    "Declared",
+    "assemble_listing",
+    "encode",
+    "feature_list",
+    "link_object",
+    "target_from_text",
+]
 
-_TARGET = re.compile(r'^\s*\.amdgcn_target\s+"amdgcn-amd-amdhsa-(?:unknown)?-([^"]+)"', re.M)
-_VERSION = re.compile(r"^\s*\.amdhsa_code_object_version\s+(\d+)", re.M)
-_FEATURES = re.compile(r"^// coasm: features((?: [+-][a-z0-9-]+)+)[ \t\r]*$", re.M)
 _LABELS = re.compile(r'\s*(?:(?:"(?:[^"\\]|\\.)*"|[^\s:"]+):\s*)*')
-_WRITES = frozenset((4, 5, 6))
 
 
 class Declared(NamedTuple):
-    """What a listing says of itself: its target, its code object version, extra features."""
+    """What a source is assembled for: its target, its code object version, extra features.
+
+    A version of 0 is LLVM's default.
+    """
 
     target: TargetID
     code_object_version: int
@@ -40,7 +47,8 @@ class Built(NamedTuple):
     ``object`` is the relocatable object with the pins restored, ``plain`` what LLVM wrote;
     ``pins`` are those of the text and ``lost`` the ones whose instruction LLVM now encodes
     otherwise. ``positions`` is line → (section index, offset in ``plain``) for marked lines.
-    ``object`` is None where the assembler refused the text: see ``messages``.
+    ``object`` is None where the assembler refused the text: see ``messages``. ``text`` is what it
+    was given in the end, where pins of another length had to become data.
     """
 
     object: bytes | None
@@ -49,6 +57,7 @@ class Built(NamedTuple):
     pins: tuple[Pin, ...] = ()
     lost: tuple[Pin, ...] = ()
     positions: dict[int, tuple[int, int]] | None = None
+    text: str | None = None
 
 
 def target_from_text(text: str) -> TargetID:
@@ -73,24 +82,6 @@ def target_from_text(text: str) -> TargetID:
     return TargetID(processor, values["xnack"], values["sramecc"], 1 if processor.generic else 0)
 
 
-def declared(text: str) -> Declared:
-    """The target and version that a listing's directives name.
-
-    Raises:
-        UnsupportedError: it names none, or a version that LLVM does not write.
-    """
-    target, version = _TARGET.search(text), _VERSION.search(text)
-    if target is None or version is None:
-        missing = ".amdgcn_target" if target is None else ".amdhsa_code_object_version"
-        raise UnsupportedError(f"the listing has no {missing} directive; coasm disasm writes one")
-    number = int(version[1])
-    if number not in _WRITES:
-        raise UnsupportedError(f"LLVM does not write code object v{number}; it writes v4 to v6")
-    found = target_from_text(target[1])
-    extra = _FEATURES.search(text)
-    return Declared(found, number, tuple(extra[1].split()) if extra else ())
-
-
 def assemble_listing(
     text: str,
     target: TargetID,
@@ -100,6 +91,7 @@ def assemble_listing(
     features: tuple[str, ...] = (),
     mark_lines: list[int] | None = None,
     line_table: bool = False,
+    setup: Setup = PLAIN,
 ) -> Built:
     """Assemble a listing and restore its pins and the symbols' own names.
 
@@ -109,7 +101,7 @@ def assemble_listing(
     pins = find_pins(text)
     wanted = sorted({p.line for p in pins} | set(mark_lines or ()))
     source = mark(text, wanted) if wanted else text
-    made = assemble(llvm, _encode(source), target, version, ",".join(features), line_table)
+    made = assemble(llvm, encode(source), target, version, ",".join(features), line_table, setup)
     if made.data is None:
         return Built(None, None, made.messages, tuple(pins))
     elf = Elf(made.data, "the assembled object")
@@ -136,16 +128,26 @@ def assemble_listing(
             code = lines[pin.line].split("//", 1)[0]
             label = _LABELS.match(code)
             lines[pin.line] = f"{label[0] if label else ''} .long {words}"
+        resolved = "\n".join(lines)
         again = assemble_listing(
-            "\n".join(lines), target, version, llvm, features=features, line_table=line_table
+            resolved,
+            target,
+            version,
+            llvm,
+            features=features,
+            line_table=line_table,
+            setup=setup,
         )
         # The distances of branches are final only now: which pins are lost shows in that run.
-        return again._replace(plain=made.data, pins=tuple(pins), positions=positions)
+        return again._replace(
+            plain=made.data, pins=tuple(pins), positions=positions, text=again.text or resolved
+        )
     restored = _rename(bytes(data), parse_stand_ins(text))
     return Built(restored, made.data, made.messages, tuple(pins), tuple(lost), positions)
 
 
-def _encode(text: str) -> bytes:
+def encode(text: str) -> bytes:
+    """The bytes of a source, as they were before it was decoded."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -169,14 +171,6 @@ def _rename(data: bytes, names: dict[str, str]) -> bytes:
     return bytes(result) + bytes(grown)
 
 
-def messages_for(
-    path: str, text: str, target: TargetID, version: int, llvm: Llvm, features: tuple[str, ...]
-) -> str:
-    """The assembler's messages for the text as the user has it, with the user's file name."""
-    plain = assemble(llvm, _encode(text), target, version, ",".join(features))
-    return plain.messages.replace("<stdin>", path).rstrip()
-
-
 def link_object(data: bytes, llvm: Llvm) -> bytes:
     """Link one relocatable object into a code object.
 
@@ -184,38 +178,6 @@ def link_object(data: bytes, llvm: Llvm) -> bytes:
         AssemblyError: the linker refused it.
     """
     return link(llvm, [data])
-
-
-def assemble_text(
-    path: str, text: str, llvm: Llvm, *, line_table: bool = False
-) -> tuple[Declared, Built]:
-    """Assemble the listing *text* of the file *path* for the target that it names.
-
-    With *line_table* the object has one (see :func:`coasm.llvm.run.assembler_command`).
-
-    Raises:
-        AssemblyError: the assembler refused it; the message has the user's file and line.
-        UnsupportedError: it names no target, or one that cannot be written.
-    """
-    try:
-        what = declared(text)
-    except CoasmError as error:
-        raise type(error)(f"{path}: {error}") from None
-    features = feature_list(what)
-    built = assemble_listing(
-        text,
-        what.target,
-        what.code_object_version,
-        llvm,
-        features=features,
-        line_table=line_table,
-    )
-    if built.object is None:
-        raise AssemblyError(
-            messages_for(path, text, what.target, what.code_object_version, llvm, features)
-            or built.messages
-        )
-    return what, built
 
 
 def feature_list(what: Declared) -> tuple[str, ...]:

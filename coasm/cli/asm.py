@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coasm.cli.options import JsonOption, LlvmOption
+from coasm.cli.options import (
+    DefsymOption,
+    IncludeOption,
+    JsonOption,
+    LlvmOption,
+    TargetOption,
+    VersionOption,
+    source_options,
+)
 from coasm.cli.terminal import printable
+
+if TYPE_CHECKING:
+    from coasm.asm.source import SourceOptions
 
 __all__ = ["asm"]
 
@@ -40,14 +51,19 @@ def asm(
     lint: Annotated[
         bool, typer.Option("--lint", help="Warn of what coasm lint finds in the listing.")
     ] = False,
+    target: TargetOption = None,
+    code_object_version: VersionOption = None,
+    include: IncludeOption = None,
+    defsym: DefsymOption = None,
     json_: JsonOption = False,
     llvm: LlvmOption = None,
 ) -> None:
     """Assemble and link a listing; restore the encodings that its "pin" comments hold.
 
-    The target and the code object version are those that the listing's directives name. A pin is
-    restored only where LLVM again encodes the text as it did when the listing was written, so an
-    edited instruction is what you wrote. With --like an unedited listing gives the identical file.
+    Any source that LLVM's assembler takes is taken. The target and the code object version are
+    those that it names, in its directives or its metadata, or that you do. A pin is restored only
+    where LLVM again encodes the text as it did when the listing was written, so an edited
+    instruction is what you wrote. With --like an unedited listing gives the identical file.
 
     A file that is there is overwritten only with --force, unless it is an earlier build: a code
     object with one of the listing's kernels, and not the original that the listing was made from.
@@ -58,13 +74,12 @@ def asm(
     Examples:
       coasm asm kernel.s                      writes kernel.rebuilt.co
       coasm asm kernel.s -o rebuilt/kernel.co --like kernel.co
+      coasm asm theirs.s --target gfx942 -I include --defsym TILE=64
     """
     from coasm.asm.assemble import assemble
-    from coasm.asm.build import declared
     from coasm.codeobject import load
     from coasm.errors import CoasmError, FormatError
     from coasm.linter.sources import declaration_warnings
-    from coasm.llvm import find_llvm
     from coasm.opening import open_code_object, read_given
     from coasm.output import check_target, write_file
 
@@ -78,23 +93,21 @@ def asm(
     if given.data.startswith(b"\x7fELF"):
         raise FormatError(f"{given.name}: a code object, not a listing; coasm disasm makes one")
     text, name = given.text, given.name
-    try:
-        what = declared(text)
-    except CoasmError as error:
-        raise type(error)(f"{name}: {error}") from None
+    options = source_options(target, code_object_version, include, defsym)
     original = open_code_object(like, llvm=llvm) if like is not None else None
-    tools = find_llvm(llvm, processor=what.target.name)
-    result = assemble(text, tools, name=name, like_object=original)
+    result = assemble(text, llvm, name=name, like_object=original, options=options)
     if not force:
         _check_replaced(output, usual, text, name, result.data)
     write_file(output, result.data)
     same = original is not None and original.data == result.data
     warnings = list(result.warnings)
     if not lint:
-        warnings += declaration_warnings(load(result.data, name=name), tools)
+        warnings += declaration_warnings(load(result.data, name=name), result.llvm)
+    for note in result.notes:
+        print(f"coasm: {printable(f'{name}: {note}')}", file=sys.stderr)
     for warning in warnings:
         print(f"coasm: warning: {printable(warning)}", file=sys.stderr)
-    findings = _lint(text, name, llvm) if lint else None
+    findings = _lint(text, name, llvm, options) if lint else None
     if json_ and output != "-":
         import json
 
@@ -103,8 +116,9 @@ def asm(
                 {
                     "path": file,
                     "output": output,
-                    "target": str(what.target),
-                    "code_object_version": what.code_object_version,
+                    "target": str(result.target),
+                    "code_object_version": result.code_object_version,
+                    "notes": result.notes,
                     "bytes": len(result.data),
                     "pins_restored": result.pins,
                     "pins_lost": result.lost,
@@ -136,14 +150,14 @@ def _check_replaced(output: str, usual: bool, text: str, name: str, data: bytes)
     check_replaced(output, is_build(output, new) and not is_original(text, name, output))
 
 
-def _lint(text: str, name: str, llvm: str | None) -> list[dict[str, Any]]:
+def _lint(text: str, name: str, llvm: str | None, options: SourceOptions) -> list[dict[str, Any]]:
     """Show what lint finds in the listing as warnings; the result is the same for JSON."""
     from coasm.cli.lint import show
     from coasm.linter.lint import judge
     from coasm.linter.report import finding_json, finding_line
     from coasm.linter.sources import listing_source
 
-    linted = judge(listing_source(text, name, llvm))
+    linted = judge(listing_source(text, name, llvm, options=options))
     show((finding_line(name, found, "warning") for found in linted.findings), stderr=True)
     if linted.unjudged is not None:
         print(f"coasm: warning: {printable(linted.unjudged)}", file=sys.stderr)

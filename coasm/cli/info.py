@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coasm.cli.options import JsonOption, KernelOption, LlvmOption
-from coasm.cli.terminal import printable
+from coasm.cli.options import (
+    DefsymOption,
+    IncludeOption,
+    JsonOption,
+    KernelOption,
+    LlvmOption,
+    TargetOption,
+    VersionOption,
+    source_options,
+)
+from coasm.cli.terminal import printable, say_remarks
 from coasm.codeobject import CodeObject
 from coasm.errors import ToolError, UnsupportedError
 from coasm.inspect import KernelInfo, ObjectInfo, inspect
@@ -32,6 +41,10 @@ def info(
         ),
     ],
     kernel: KernelOption = None,
+    target: TargetOption = None,
+    code_object_version: VersionOption = None,
+    include: IncludeOption = None,
+    defsym: DefsymOption = None,
     llvm: LlvmOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -60,7 +73,10 @@ def info(
 
         show_library(file, llvm, json)
         return
-    co = open_code_object(file, llvm=llvm)
+    co = open_code_object(
+        file, llvm=llvm, options=source_options(target, code_object_version, include, defsym)
+    )
+    say_remarks(co)
     found = inspect(co)  # first: a damaged object is refused before a tool is started
     wanted = None if kernel is None else find_kernel(co, kernel, llvm)
     missing = None

@@ -9,12 +9,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coasm.cli.options import JsonOption, LlvmOption
+from coasm.cli.options import (
+    DefsymOption,
+    IncludeOption,
+    JsonOption,
+    LlvmOption,
+    TargetOption,
+    VersionOption,
+    source_options,
+)
 from coasm.cli.progress import Progress
 from coasm.cli.terminal import printable
 from coasm.errors import CoasmError
 
 if TYPE_CHECKING:
+    from coasm.asm.source import SourceOptions
     from coasm.linter.lint import Linted
     from coasm.linter.report import Span
 
@@ -65,6 +74,10 @@ def lint(
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Processes (default: one a core).")
     ] = None,
+    target: TargetOption = None,
+    code_object_version: VersionOption = None,
+    include: IncludeOption = None,
+    defsym: DefsymOption = None,
     llvm: LlvmOption = None,
 ) -> int:
     """Find what an edit can break and no assembler checks: wait states, waits, registers and memory
@@ -95,13 +108,14 @@ def lint(
         raise CoasmError("lint needs a FILE, --list or --explain RULE (coasm lint --help)")
     if json_ and sarif:
         raise CoasmError("--json and --sarif are two formats; give one of them")
+    options = source_options(target, code_object_version, include, defsym)
     if fix:
         if len(files) > 1 or kernel is not None or sarif:
             raise CoasmError("--fix takes one listing, whole, and neither --kernel nor --sarif")
-        return _fix(files[0], output, force, advice, json_, llvm)
+        return _fix(files[0], output, force, advice, json_, llvm, options)
     if output is not None or force:
         raise CoasmError("-o and --force are for --fix")
-    results = _results(files, llvm, kernel, advice, jobs, json_, sarif)
+    results = _results(files, llvm, kernel, advice, jobs, json_, sarif, options)
     if sarif:
         from json import dumps
 
@@ -124,6 +138,7 @@ def _results(
     jobs: int | None,
     json_: bool,
     sarif: bool,
+    options: SourceOptions,
 ) -> list[Linted]:
     """Lint *files*, and print what is found in each as soon as it is known."""
     from coasm.linter.lint import lint_files
@@ -131,7 +146,9 @@ def _results(
     specs = _collected(files)
     results = []
     with Progress(len(specs)) as bar:
-        for result in lint_files(specs, llvm, kernel=kernel, advice=advice, jobs=jobs):
+        for result in lint_files(
+            specs, llvm, kernel=kernel, advice=advice, jobs=jobs, options=options
+        ):
             results.append(result)
             if json_:
                 from json import dumps
@@ -152,7 +169,13 @@ def _results(
 
 
 def _fix(
-    file: str, output: str | None, force: bool, advice: bool, json_: bool, llvm: str | None
+    file: str,
+    output: str | None,
+    force: bool,
+    advice: bool,
+    json_: bool,
+    llvm: str | None,
+    options: SourceOptions,
 ) -> int:
     """Write *file* with what it lacks; say what that was, and what is left."""
     import os
@@ -171,7 +194,7 @@ def _fix(
     if given.data.startswith(b"\x7fELF"):
         raise CoasmError(f"{given.name}: a code object, not a listing; coasm disasm makes one")
     name = given.name
-    fixed = fix(given.text, name=name, llvm=llvm, advice=advice)
+    fixed = fix(given.text, name=name, llvm=llvm, advice=advice, options=options)
     write_file(output, fixed.text.encode("utf-8", "surrogateescape"))
     if json_ and output != "-":
         from json import dumps

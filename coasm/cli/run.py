@@ -9,12 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from coasm.cli.options import JsonOption, LlvmOption
+from coasm.cli.options import (
+    DefsymOption,
+    IncludeOption,
+    JsonOption,
+    LlvmOption,
+    TargetOption,
+    VersionOption,
+    source_options,
+)
 from coasm.cli.progress import Progress
-from coasm.cli.terminal import colored, printable
+from coasm.cli.terminal import colored, printable, say_remarks
 from coasm.errors import CoasmError, LaunchError
 
 if TYPE_CHECKING:
+    from coasm.asm.source import SourceOptions
     from coasm.codeobject import CodeObject
     from coasm.emulator import Coverage, Options, Trace
     from coasm.launch.device import Device, Figures
@@ -120,6 +129,10 @@ def run(
             "executed (default: what FILE's listing names).",
         ),
     ] = None,
+    target: TargetOption = None,
+    code_object_version: VersionOption = None,
+    include: IncludeOption = None,
+    defsym: DefsymOption = None,
     json_: JsonOption = False,
     llvm: LlvmOption = None,
 ) -> int:
@@ -173,8 +186,10 @@ def run(
             stack=emulator.STACK if stack is None else stack,
         )
 
+    said = source_options(target, code_object_version, include, defsym)
     if spec is not None:
-        return _spec(spec, file, backend, iters, options, Originals(like, llvm), json_, llvm)
+        originals = Originals(like, llvm)
+        return _spec(spec, file, said, backend, iters, options, originals, json_, llvm)
 
     from coasm.launch.f4gemm import Runner, Shape, find_manifest, manifest_of
     from coasm.launch.f4gemm.tiles import check_shape
@@ -182,9 +197,11 @@ def run(
 
     alone = None
     if file is None:
+        said.refuse("the objects of a manifest")
         manifest, target = find_manifest(co_dir), "gfx950"
     else:
-        co = open_code_object(file, llvm=llvm)
+        co = open_code_object(file, llvm=llvm, options=said)
+        say_remarks(co)
         manifest = manifest_of(co, file, co_dir=co_dir, kernel=kernel)
         alone, target, kernel = (file, co), co.target.name, manifest.entries[0].kernel
     size = None
@@ -477,6 +494,7 @@ def _table(done: list[_Done]) -> None:
 def _spec(
     path: str,
     file: str | None,
+    said: SourceOptions,
     backend: str,
     iterations: int,
     options: Any,
@@ -490,7 +508,11 @@ def _spec(
     from coasm.opening import open_code_object
 
     spec = read_spec(path)
-    co = open_code_object(file, llvm=llvm) if file is not None else spec.load_object(llvm)
+    if file is None:
+        co = spec.load_object(llvm, said)
+    else:
+        co = open_code_object(file, llvm=llvm, options=said)
+    say_remarks(co)
     device, note = open_device(backend, co.target, llvm=llvm, options=options)
     _note(note)
     try:

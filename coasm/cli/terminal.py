@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import re
 import sys
+from typing import TYPE_CHECKING
 
-__all__ = ["colored", "printable"]
+if TYPE_CHECKING:
+    from coasm.codeobject import CodeObject
+
+__all__ = ["colored", "printable", "say_remarks"]
 
 _COLORS = {"red": 31, "green": 32, "yellow": 33}
 
@@ -33,6 +37,12 @@ def printable(text: str, *, multiline: bool = False) -> str:
     """
     text = _UNSAFE.sub(_escape, text)
     return text if multiline else text.replace("\n", "\\n").replace("\t", "\\t")
+
+
+def say_remarks(co: CodeObject) -> None:
+    """Say what a source that was assembled does not say of itself."""
+    for remark in co.remarks:
+        print(f"coasm: {printable(f'{co.name}: {remark}')}", file=sys.stderr)
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -58,11 +59,17 @@ class Kernel(NamedTuple):
 
 @dataclass(frozen=True)
 class CodeObject:
-    """A linked AMDGPU code object. ``name`` is for messages: the file's base name."""
+    """A linked AMDGPU code object. ``name`` is for messages: the file's base name.
+
+    Of one that was assembled from a source: ``line_of`` is the file and line of an instruction by
+    its address, where they are known, ``remarks`` what the source does not say of itself.
+    """
 
     name: str
     elf: Elf
     target: TargetID
+    line_of: Callable[[int], str | None] | None = field(default=None, compare=False, repr=False)
+    remarks: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def data(self) -> bytes:

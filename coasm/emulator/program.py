@@ -101,10 +101,12 @@ class Program:
         for symbol in self.co.symbols:
             if symbol.value <= address and symbol.name and (best is None or symbol.value > best[0]):
                 best = symbol.value, symbol.name
-        if best is None:
-            return f"{address:#x}"
-        behind = address - best[0]
-        return f"{address:#x} <{best[1]}{f'+{behind:#x}' if behind else ''}>"
+        line = self.co.line_of(address) if self.co.line_of is not None else None
+        found = f"{address:#x}"
+        if best is not None:
+            behind = address - best[0]
+            found += f" <{best[1]}{f'+{behind:#x}' if behind else ''}>"
+        return found if line is None else f"{found}, {line}"
 
     def _matrix_registers(self) -> frozenset[int]:
         from coasm.emulator.matrix import source_keys

@@ -32,6 +32,8 @@ from coasm.launch.references import Comparison, Expected, compare, read_expected
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from coasm.asm.source import SourceOptions
+
     Array = NDArray[Any]
 
 __all__ = ["Comparison", "Outcome", "Spec", "read_spec", "run"]
@@ -63,8 +65,10 @@ class Spec:
     outputs: tuple[Output, ...]
     arguments_at: At
 
-    def load_object(self, llvm: str | None = None) -> CodeObject:
-        """The object that the document names.
+    def load_object(
+        self, llvm: str | None = None, options: SourceOptions | None = None
+    ) -> CodeObject:
+        """The object that the document names; *options* are for a source.
 
         Raises:
             LaunchError: it names none.
@@ -74,7 +78,7 @@ class Spec:
 
         if self.object is None:
             raise LaunchError(f"{self.path}: names no object; give one")
-        return open_code_object(str(self.object), llvm=llvm)
+        return open_code_object(str(self.object), llvm=llvm, options=options)
 
 
 class Outcome(NamedTuple):

@@ -10,11 +10,19 @@ ERROR, ADVICE = "error", "advice"
 
 
 class Place(NamedTuple):
-    """Where an instruction is: its address in the object, its line in the source if it has one."""
+    """Where an instruction is: its address in the object, its line in the source if it has one.
+
+    ``file`` is the included file that the line is of, None for the source itself. Where a macro
+    made the instruction the line is that of its use, ``macro`` its name and ``body`` where its body
+    has the instruction, as ``file`` and ``line``.
+    """
 
     address: int
     line: int | None
     text: str
+    file: str | None = None
+    macro: str = ""
+    body: tuple[str | None, int] | None = None
 
 
 class Fix(NamedTuple):

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from coasm.asm.decode import Instruction
+from coasm.asm.source import NO_OPTIONS, SourceOptions
 from coasm.errors import CoasmError, UnsupportedError
 from coasm.isa.waits import LGKM_MAX, VM_MAX, waits_of
 from coasm.linter.findings import ADVICE, ERROR, Finding
@@ -92,7 +93,12 @@ class _Missing(NamedTuple):
 
 
 def fix(
-    text: str, *, name: str = "<listing>", llvm: str | None = None, advice: bool = False
+    text: str,
+    *,
+    name: str = "<listing>",
+    llvm: str | None = None,
+    advice: bool = False,
+    options: SourceOptions = NO_OPTIONS,
 ) -> Fixed:
     """The listing *text* with what it lacks of wait states and waits; with *advice* of that too.
 
@@ -103,7 +109,7 @@ def fix(
         CoasmError: *text* cannot be judged, or not be changed: a macro or a repetition makes the
             instruction, or its line is not known. It names the file and the line.
     """
-    source = listing_source(text, name, llvm)
+    source = listing_source(text, name, llvm, options=options)
     program = source.program
     if program.processor not in TARGETS:
         raise UnsupportedError(
@@ -117,7 +123,8 @@ def fix(
     if not demands and not repair.split:
         return Fixed(text, (), left)
     fixed, changes = _write(source, repair, demands)
-    _check(source, fixed, made, llvm)
+    got = listing_source(fixed, name, llvm, options=options).program
+    _check(source.name, got, made)
     return Fixed(fixed, changes, left)
 
 
@@ -144,7 +151,10 @@ class _Repair:
         self.program = program = source.program
         allowed = allowed_rules(source)[0]
         self.allowed = {
-            (rule, line) for line, rules in allowed.items() for rule in rules if line is not None
+            (rule, line)
+            for (file, line), rules in allowed.items()
+            for rule in rules
+            if file is None
         }
         self.at = {item.address: index for index, item in enumerate(program.instructions)}
         self.block_of = {
@@ -178,7 +188,7 @@ class _Repair:
 
     def _is_allowed(self, rule: str, index: int) -> bool:
         line = self.program.lines.get(self.program.instructions[index].address)
-        return line is not None and (rule, line) in self.allowed
+        return line is not None and (rule, line.root) in self.allowed
 
     def left(self, program: Program) -> tuple[Finding, ...]:
         """The wait findings of *program*, which is fixed, that no wait makes right."""
@@ -422,11 +432,12 @@ class _Lines:
         for item in program.instructions:
             line = program.lines.get(item.address)
             if line is not None:
-                self.count[line] = self.count.get(line, 0) + 1
+                self.count[line.root] = self.count.get(line.root, 0) + 1
 
     def line(self, index: int) -> int | None:
         """The 1-based line of operation *index*."""
-        return self.source.program.lines.get(self.source.program.instructions[index].address)
+        line = self.source.program.lines.get(self.source.program.instructions[index].address)
+        return None if line is None else line.root
 
     def statement(self, index: int) -> tuple[int, int] | None:
         """Where the instruction begins and ends in its line; None where that has no such one."""
@@ -538,13 +549,12 @@ def _insert(line: str, at: int, added: Sequence[str]) -> list[str]:
     return [head.rstrip() + end, *(f"{indent}{put}{end}" for put in added), indent + line[at:]]
 
 
-def _check(source: Source, fixed: str, wanted: Program, llvm: str | None) -> None:
+def _check(name: str, got: Program, wanted: Program) -> None:
     """See that the new listing is the program that was worked out.
 
     Raises:
         CoasmError: it is not.
     """
-    got = listing_source(fixed, source.name, llvm).program
     both = zip(got.instructions, wanted.instructions, strict=False)
     plain = (_MNEMONIC_NOP, _MNEMONIC_WAIT)
     if len(got.instructions) != len(wanted.instructions) or any(
@@ -552,6 +562,6 @@ def _check(source: Source, fixed: str, wanted: Program, llvm: str | None) -> Non
         for one, other in both
     ):
         raise CoasmError(
-            f"{source.name}: the fixed listing does not assemble to what was meant; "
+            f"{name}: the fixed listing does not assemble to what was meant; "
             "put the fixes of coasm lint in by hand"
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from coasm.asm.source import NO_OPTIONS, SourceOptions
 from coasm.errors import AssemblyError, CoasmError
 from coasm.linter.findings import ERROR, Finding, Place
 from coasm.linter.program import Program
@@ -76,8 +77,9 @@ def lint(
     kernel: str | None = None,
     advice: bool = False,
     llvm: str | None = None,
+    options: SourceOptions = NO_OPTIONS,
 ) -> list[Finding]:
-    """See :func:`coasm.lint`."""
+    """See :func:`coasm.lint`; *options* are for a source."""
     from coasm.codeobject import CodeObject, load
 
     if isinstance(source, CodeObject):
@@ -85,9 +87,9 @@ def lint(
     elif isinstance(source, bytes):
         opened = object_source(load(source), llvm, kernel)
     elif isinstance(source, str) and "\n" in source:
-        opened = listing_source(source, "<listing>", llvm, kernel)
+        opened = listing_source(source, "<listing>", llvm, kernel, options)
     else:
-        opened = open_source(os.fspath(source), llvm, kernel)
+        opened = open_source(os.fspath(source), llvm, kernel, options)
     return list(judge(opened, advice=advice).findings)
 
 
@@ -100,7 +102,7 @@ def judge(source: Source, *, advice: bool = False) -> Linted:
     program = source.program
     found = sorted(_findings(program, advice), key=lambda f: (f.place.address, f.rule))
     allowed, notes = allowed_rules(source)
-    kept = _once(f for f in found if f.rule not in allowed.get(f.place.line, ()))
+    kept = _once(f for f in found if not _is_allowed(f, allowed))
     shown = [f for f in kept if advice or f.level == ERROR]
     judged = program.processor in TARGETS
     return Linted(
@@ -111,7 +113,7 @@ def judge(source: Source, *, advice: bool = False) -> Linted:
         tuple(shown),
         (*notes, *_remarks(source), *_unfollowed(source, shown)),
         len(kept) - len(shown),
-        sum(f.rule in allowed.get(f.place.line, ()) for f in found),
+        sum(_is_allowed(f, allowed) for f in found),
         None
         if judged
         else f"no rules for wait states and waits of {program.processor} (there are for "
@@ -142,32 +144,48 @@ def _once(findings: Iterable[Finding]) -> list[Finding]:
     for f in findings:
         key: object = f
         if f.place.line is not None:
-            producer = f.producer and (f.producer.line, f.producer.text)
-            key = f.place.line, f.place.text, f.rule, f.kernel, f.what, producer, f.has, f.needs
+            producer = f.producer and f.producer[1:]
+            key = f.place[1:], f.rule, f.kernel, f.what, producer, f.has, f.needs
         found.setdefault(key, f)
     return list(found.values())
 
 
-def allowed_rules(source: Source) -> tuple[dict[int | None, set[str]], list[Note]]:
-    """Line → the rules that its comment silences, and what is wrong with those comments."""
-    allowed: dict[int | None, set[str]] = {}
+#: File (None: the source itself) and line → the rules that a comment there silences.
+Allowed = dict[tuple[str | None, int | None], set[str]]
+
+
+def _is_allowed(finding: Finding, allowed: Allowed) -> bool:
+    """Whether a comment silences *finding*: where it stands, or in the body of its macro."""
+    place = finding.place
+    if finding.rule in allowed.get((place.file, place.line), ()):
+        return True
+    return place.body is not None and finding.rule in allowed.get(place.body, ())
+
+
+def allowed_rules(source: Source) -> tuple[Allowed, list[Note]]:
+    """The rules that comments silence, and what is wrong with those comments."""
+    allowed: Allowed = {}
     notes = []
-    for number, line in enumerate(source.text, 1):
-        match = _ALLOW.search(line) if "allow" in line else None
-        if match is None:
-            continue
-        names = [name.strip() for name in (match[1] or "").split(",")]
-        allowed[number] = {name for name in names if name in RULES}
-        for name in names:
-            if not name:
-                notes.append(Note("coasm: allow names no rule", line=number))
-            elif name not in RULES:
-                hint = close_rule(name) or "coasm lint --list shows them"
-                notes.append(Note(f"no rule {name!r} to allow; {hint}", line=number))
+    for file, lines in ((None, source.text), *source.files.items()):
+        for number, line in enumerate(lines, 1):
+            match = _ALLOW.search(line) if "allow" in line else None
+            if match is None:
+                continue
+            names = [name.strip() for name in (match[1] or "").split(",")]
+            allowed[file, number] = {name for name in names if name in RULES}
+            where = number if file is None else None
+            at = "" if file is None else f"{file}:{number}: "
+            for name in names:
+                if not name:
+                    notes.append(Note(f"{at}coasm: allow names no rule", line=where))
+                elif name not in RULES:
+                    hint = close_rule(name) or "coasm lint --list shows them"
+                    notes.append(Note(f"{at}no rule {name!r} to allow; {hint}", line=where))
     return allowed, notes
 
 
 def _remarks(source: Source) -> Iterator[Note]:
+    yield from map(Note, source.notes)
     if source.remark is not None:
         yield Note(
             f"{source.remark}: findings have the addresses of the code object that coasm asm "
@@ -194,11 +212,16 @@ def _unfollowed(source: Source, findings: Iterable[Finding]) -> Iterator[Note]:
 
 
 def lint_file(
-    spec: str, llvm: str | None = None, *, kernel: str | None = None, advice: bool = False
+    spec: str,
+    llvm: str | None = None,
+    *,
+    kernel: str | None = None,
+    advice: bool = False,
+    options: SourceOptions = NO_OPTIONS,
 ) -> Linted:
     """:func:`judge` of the file that *spec* names; what cannot be judged is in the result."""
     try:
-        return judge(open_source(spec, llvm, kernel), advice=advice)
+        return judge(open_source(spec, llvm, kernel, options), advice=advice)
     except CoasmError as error:
         said = str(error)
         if not isinstance(error, AssemblyError) and not said.startswith((spec, "<stdin>")):
@@ -213,9 +236,10 @@ def lint_files(
     kernel: str | None = None,
     advice: bool = False,
     jobs: int | None = None,
+    options: SourceOptions = NO_OPTIONS,
 ) -> Iterator[Linted]:
     """:func:`lint_file` of each of *specs*, in their order; *jobs* processes (default: a core)."""
-    work = partial(lint_file, llvm=llvm, kernel=kernel, advice=advice)
+    work = partial(lint_file, llvm=llvm, kernel=kernel, advice=advice, options=options)
     from coasm.trips import cores
 
     jobs = min(jobs or cores(), len(specs) // _WORTH)

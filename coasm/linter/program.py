@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from coasm.asm.decode import Code, Instruction, branch_target
+from coasm.asm.lines import Line, Spot
 from coasm.codeobject import CodeObject, Kernel
 from coasm.codeobject.elf import STT_FUNC
 from coasm.errors import UnsupportedError
@@ -56,7 +57,8 @@ class Program:
 
     ``entries`` are the names of kernels and functions by the index of their first block;
     ``reached`` the blocks that are judged; ``falls`` are the operations behind which flow runs
-    into data or the end of the code. ``lines`` is address → line of the source.
+    into data or the end of the code. ``lines`` is address → line of the source; the ``name`` of the
+    source tells its own lines from those of the files that it includes.
     """
 
     co: CodeObject
@@ -67,7 +69,8 @@ class Program:
     unfollowed: Sequence[Unfollowed]
     falls: Sequence[int]
     reached: frozenset[int]
-    lines: Mapping[int, int] = field(default_factory=dict)
+    lines: Mapping[int, Line] = field(default_factory=dict)
+    name: str = ""
 
     @cached_property
     def operations(self) -> Sequence[Operation]:
@@ -86,7 +89,20 @@ class Program:
     def place(self, index: int) -> Place:
         """Where the operation *index* is."""
         at = self.instructions[index]
-        return Place(at.address, self.lines.get(at.address), at.text)
+        return self.place_of(at.address, at.text)
+
+    def place_of(self, address: int, text: str) -> Place:
+        """Where *text* is, which stands at *address*."""
+        line = self.lines.get(address)
+        if line is None:
+            return Place(address, None, text)
+        file, number = self._own(line.spot)
+        body = None if line.body is None else self._own(line.body)
+        return Place(address, number, text, file, line.macro, body)
+
+    def _own(self, spot: Spot) -> tuple[str | None, int]:
+        """*spot* with None for the source itself."""
+        return None if spot.file == self.name else spot.file, spot.line
 
     def name_at(self, index: int) -> str:
         """The kernel or function that the operation *index* is in."""
@@ -99,7 +115,8 @@ def build_program(
     co: CodeObject,
     code: Mapping[int, Code],
     *,
-    lines: Mapping[int, int] | None = None,
+    lines: Mapping[int, Line] | None = None,
+    name: str = "",
     kernel: str | None = None,
 ) -> Program:
     """The program of *co* from its decoded sections *code* (:func:`coasm.asm.decode.decode`).
@@ -178,6 +195,7 @@ def build_program(
         falls,
         reached,
         lines or {},
+        name,
     )
 
 

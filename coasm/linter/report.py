@@ -41,21 +41,31 @@ def lines(linted: Linted) -> Iterator[Sequence[Span]]:
     for note in linted.notes:
         where = linted.path if note.line is None else f"{linted.path}:{note.line}"
         if note.place is not None:
-            where = f"{linted.path}:{_number(note.place)}"
+            where = _where(linted.path, note.place)
         yield [(f"{where}: ", "place"), ("note: ", "note"), (note.text, "")]
 
 
 def finding_line(path: str, finding: Finding, level: str | None = None) -> Sequence[Span]:
     """One finding as a line; *level* is what it is called, where that is not its own level."""
     return [
-        (f"{path}:{_number(finding.place)}: ", "place"),
+        (f"{_where(path, finding.place)}: ", "place"),
         (f"{level or finding.level}[{finding.rule}]: ", finding.level),
         (_message(finding), ""),
+        (_made_by(path, finding.place), ""),
     ]
 
 
-def _number(place: Place) -> str:
-    return f"{place.address:#x}" if place.line is None else str(place.line)
+def _where(path: str, place: Place) -> str:
+    number = f"{place.address:#x}" if place.line is None else place.line
+    return f"{place.file or path}:{number}"
+
+
+def _made_by(path: str, place: Place) -> str:
+    """The macro that made the instruction, and where."""
+    if place.body is None:
+        return ""
+    file, line = place.body
+    return f" (in macro {place.macro}, {file or path}:{line})"
 
 
 def _message(finding: Finding) -> str:
@@ -67,6 +77,10 @@ def _message(finding: Finding) -> str:
     producer = finding.producer
     if producer is not None:
         where = f"{producer.address:#x}" if producer.line is None else f"line {producer.line}"
+        if producer.file is not None and producer.line is not None:
+            where = f"{producer.file}:{producer.line}"
+        elif producer.body is not None and producer.body != finding.place.body:
+            where += f" (macro {producer.macro}, line {producer.body[1]})"
         text = producer.text if producer.line is None else producer.text.split(None, 1)[0]
         parts.append(f"producer {text} at {where}")
     if finding.has is not None and finding.needs is not None:
@@ -196,6 +210,8 @@ def _sarif_result(path: str, finding: Finding, index: Mapping[str, int]) -> dict
 
 
 def _physical(path: str, place: Place | None, line: int | None = None) -> dict[str, Any]:
+    if place is not None and place.file is not None:
+        path = place.file
     location: dict[str, Any] = {"artifactLocation": {"uri": _uri(path)}}
     line = place.line if place else line
     if line is not None:

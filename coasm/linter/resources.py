@@ -20,7 +20,7 @@ from coasm.codeobject import Kernel
 from coasm.codeobject.elf import STT_OBJECT
 from coasm.descriptor import Resources, decode, resources
 from coasm.inspect import occupancy
-from coasm.linter.findings import ADVICE, ERROR, Finding, Place
+from coasm.linter.findings import ADVICE, ERROR, Finding
 from coasm.linter.program import Program
 from coasm.reads import kernarg_reads
 
@@ -62,7 +62,7 @@ def _check(program: Program, checks: Iterable[_Check]) -> list[Finding]:
 
 
 def _no_entry(program: Program, kernel: Kernel) -> Finding:
-    place = Place(kernel.entry, program.lines.get(kernel.entry), "")
+    place = program.place_of(kernel.entry, "")
     what = f"the entry point {kernel.entry:#x} is no instruction's address"
     advice = "correct the kernel's symbol or its descriptor's kernel_code_entry_byte_offset"
     return Finding("branch-range", ERROR, kernel.name, place, what, advice)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from coasm.asm.decode import TRUE16, decode, has_true16
+from coasm.asm.source import NO_OPTIONS, SourceOptions
 from coasm.codeobject import CodeObject, load
 from coasm.codeobject.elf import STT_FUNC
-from coasm.errors import CoasmError, FormatError, UnsupportedError
+from coasm.errors import CoasmError, UnsupportedError
 from coasm.kernels import find_kernel
 from coasm.linter.program import Program, build_program, kernels_of
 
@@ -20,17 +22,25 @@ __all__ = ["Source", "declaration_warnings", "listing_source", "object_source", 
 class Source(NamedTuple):
     """A program by the *name* that a user gave it.
 
-    ``text`` are the lines of its listing, none of a code object; ``remark`` says why its lines are
-    not known where they are not.
+    ``text`` are the lines of its listing, none of a code object, and ``files`` those of the files
+    that it includes; ``remark`` says why its lines are not known where they are not. ``notes`` are
+    what the source does not say and was taken for granted.
     """
 
     name: str
     program: Program
     text: tuple[str, ...] = ()
     remark: str | None = None
+    files: Mapping[str, tuple[str, ...]] = {}
+    notes: tuple[str, ...] = ()
 
 
-def open_source(spec: str, llvm: str | None = None, kernel: str | None = None) -> Source:
+def open_source(
+    spec: str,
+    llvm: str | None = None,
+    kernel: str | None = None,
+    options: SourceOptions = NO_OPTIONS,
+) -> Source:
     """The program of what *spec* names (see :mod:`coasm.opening`).
 
     Raises:
@@ -40,7 +50,8 @@ def open_source(spec: str, llvm: str | None = None, kernel: str | None = None) -
 
     given = read_given(spec)
     if given.listing:
-        return listing_source(given.text, given.name, llvm, kernel)
+        return listing_source(given.text, given.name, llvm, kernel, options)
+    options.refuse(given.name)
     return object_source(load(given.data, name=given.name), llvm, kernel)
 
 
@@ -59,40 +70,37 @@ def object_source(co: CodeObject, llvm: str | None = None, kernel: str | None = 
 
 
 def listing_source(
-    text: str, name: str = "<listing>", llvm: str | None = None, kernel: str | None = None
+    text: str,
+    name: str = "<listing>",
+    llvm: str | None = None,
+    kernel: str | None = None,
+    options: SourceOptions = NO_OPTIONS,
 ) -> Source:
     """The program of a listing, as ``coasm asm`` builds it, with the line of each instruction.
 
     Raises:
         CoasmError: it cannot be assembled, or has no such kernel.
     """
-    from coasm.asm.build import assemble_text, declared, link_object
-    from coasm.linter.lines import has_own_lines, line_table, lines_of_data
-    from coasm.llvm import find_llvm
+    from coasm.asm.lines import Line, Spot, is_plain, lines_of_data
+    from coasm.asm.source import build
 
-    try:
-        tools = find_llvm(llvm, processor=declared(text).target.name)
-    except UnsupportedError as error:
-        raise UnsupportedError(f"{name}: {error}") from None
-    own = has_own_lines(text)
-    built = assemble_text(name, text, tools, line_table=not own)[1]
-    assert built.object is not None
-    co = load(link_object(built.object, tools), name=name)
+    made = build(text, name, options, llvm)
+    co = made.co
     kernel = _named(co, kernel, llvm)
     extra = (TRUE16,) if has_true16(co.target) else ()
-    code = decode(co, tools, extra=extra)
-    lines: dict[int, int] = {}
-    remark = "it has line directives of its own"
-    if not own:
-        table = next((s for s in co.elf.sections if s.name == ".debug_line"), None)
-        try:
-            lines = line_table(table.data) if table is not None else {}
-            lines.update(lines_of_data(lines, code.values(), text.split("\n")))
-        except (FormatError, IndexError):
-            lines, remark = {}, "its line table cannot be read"
-            own = True
-    program = build_program(co, code, lines=lines, kernel=kernel)
-    return Source(name, program, tuple(text.split("\n")), remark if own else None)
+    code = decode(co, made.llvm, extra=extra)
+    lines = dict(made.lines)
+    split = tuple(text.split("\n"))
+    if lines and is_plain(text):
+        numbers = {address: line.root for address, line in lines.items()}
+        for address, line in lines_of_data(numbers, code.values(), split).items():
+            lines[address] = Line(line, Spot(name, line))
+    remark = None
+    if not lines and any(code.values()):
+        remark = "its lines cannot be told"
+    program = build_program(co, code, lines=lines, name=name, kernel=kernel)
+    files = {file.path: tuple(file.text.split("\n")) for file in made.source.files.values()}
+    return Source(name, program, split, remark, files, made.notes)
 
 
 def declaration_warnings(co: CodeObject, llvm: Llvm) -> list[str]:

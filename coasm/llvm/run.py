@@ -19,9 +19,11 @@ from coasm.llvm.find import Llvm
 from coasm.target import TargetID
 
 __all__ = [
+    "PLAIN",
     "TRUE16",
     "Assembled",
     "Dump",
+    "Setup",
     "assemble",
     "clang_command",
     "first_features",
@@ -49,6 +51,20 @@ class Assembled(NamedTuple):
 
     data: bytes | None
     messages: str
+
+
+class Setup(NamedTuple):
+    """What the assembler is told beside the target: its triple, include folders, symbols.
+
+    ``defsym`` are ``NAME=VALUE`` as on its command line.
+    """
+
+    triple: str = TRIPLE
+    include: tuple[str, ...] = ()
+    defsym: tuple[str, ...] = ()
+
+
+PLAIN = Setup()
 
 
 def run(command: Sequence[str | os.PathLike[str]]) -> subprocess.CompletedProcess[bytes]:
@@ -186,30 +202,38 @@ def assembler_command(
     code_object_version: int,
     mattr: str = "",
     line_table: bool = False,
+    setup: Setup = PLAIN,
 ) -> list[str]:
     """The command that assembles standard input; its output file is still to be named.
 
-    With *line_table* the object has a line table (``.debug_line``) of the source.
+    A *code_object_version* of 0 is what the source says, or LLVM's default. With *line_table*
+    the object has a line table (``.debug_line``) of the source.
     """
+    version = [f"--amdhsa-code-object-version={code_object_version}"] if code_object_version else []
+    include = [part for folder in setup.include for part in ("-I", folder)]
     if llvm.mc is None:
         return [
             llvm.clang,
             "-cc1as",
-            *("-triple", TRIPLE, "-filetype", "obj", "-target-cpu", target.name),
+            *("-triple", setup.triple, "-filetype", "obj", "-target-cpu", target.name),
             *(part for f in mattr.split(",") if f for part in ("-target-feature", f)),
-            *("-mllvm", f"--amdhsa-code-object-version={code_object_version}"),
+            *(part for option in version for part in ("-mllvm", option)),
             *(["-debug-info-kind=constructor"] if line_table else []),
+            *include,
+            *(part for value in setup.defsym for part in ("-defsym", value)),
             "-",
             "-o",
         ]
     return [
         llvm.mc,
-        f"-triple={TRIPLE}",
+        f"-triple={setup.triple}",
         f"-mcpu={target.name}",
-        f"--amdhsa-code-object-version={code_object_version}",
+        *version,
         "-filetype=obj",
         *([f"-mattr={mattr}"] if mattr else []),
         *(["-g"] if line_table else []),
+        *include,
+        *(f"--defsym={value}" for value in setup.defsym),
         "-o",
     ]
 
@@ -236,14 +260,17 @@ def assemble(
     code_object_version: int,
     mattr: str = "",
     line_table: bool = False,
+    setup: Setup = PLAIN,
 ) -> Assembled:
     """Assemble *source* into a relocatable object. Messages name the input ``<stdin>``.
+
+    See :func:`assembler_command` for the rest.
 
     Raises:
         ToolError: the assembler cannot be started, or does not end.
         AssemblyError: it crashed.
     """
-    command = assembler_command(llvm, target, code_object_version, mattr, line_table)
+    command = assembler_command(llvm, target, code_object_version, mattr, line_table, setup)
     with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
         try:
             key = tuple(command)

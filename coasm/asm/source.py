@@ -1,0 +1,483 @@
+"""Assembly sources, of coasm and of others → a relocatable object with what is known of it.
+
+:func:`build` is the one way in for whoever reads a source: ``asm``, ``lint``, ``run``, ``info``.
+What a source is for is what its directives say, or the command line; what was made is read from the
+object that LLVM made, not from the text. Where the two differ it is an error.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from coasm.asm.build import (
+    Built,
+    Declared,
+    assemble_listing,
+    encode,
+    feature_list,
+    link_object,
+    target_from_text,
+)
+from coasm.asm.lines import (
+    Included,
+    Line,
+    Spot,
+    is_plain,
+    line_table,
+    lines_of_marks,
+    mark_lines,
+)
+from coasm.asm.messages import for_user, warnings_in
+from coasm.codeobject import CodeObject, load
+from coasm.codeobject.elf import Elf
+from coasm.errors import AssemblyError, CoasmError, UnsupportedError
+from coasm.llvm import Llvm, find_llvm
+from coasm.llvm.run import TRIPLE, Setup, assemble
+from coasm.target import ABI_TO_COV, TargetID
+
+__all__ = ["NO_OPTIONS", "BuiltSource", "SourceOptions", "build", "declared"]
+
+_TARGET = re.compile(r'^[ \t]*\.amdgcn_target[ \t]+"([^"]*)"', re.M)
+_TARGET_PARTS = re.compile(r"(amdgcn-[^-]*-([^-]*))-([^-]*)-(.*)")
+_MISMATCH = re.compile(
+    r"(.+?):(\d+):\d+: error: \.amdgcn_target directive's target id (\S+) does not match"
+)
+_VERSION = re.compile(r"^[ \t]*\.amdhsa_code_object_version[ \t]+(\d+)", re.M)
+_FEATURES = re.compile(r"^// coasm: features((?: [+-][a-z0-9-]+)+)[ \t\r]*$", re.M)
+_METADATA_TARGET = re.compile(r"^[ \t]*amdhsa\.target:[ \t]*(?:!str[ \t]*)?['\"]?([^\s'\"]+)", re.M)
+_METADATA_VERSION = re.compile(
+    r"^[ \t]*amdhsa\.version:\s*(?:\[\s*(\d+)\s*,\s*(\d+)\s*\]|-[ \t]*(\d+)\s*\n\s*-[ \t]*(\d+))",
+    re.M,
+)
+_WAVE = re.compile(
+    r"^[ \t]*(?:-[ \t]+)?(?:\.amdhsa_wavefront_size32[ \t]+|\.wavefront_size:\s*)(\d+)", re.M
+)
+_OLD = re.compile(
+    r"^[ \t]*(\.hsa_code_object_(?:version|isa)|\.amdgpu_hsa_kernel|\.amd_kernel_code_t"
+    r"|\.amd_amdgpu_hsa_metadata)\b",
+    re.M,
+)
+_INCLUDE = re.compile(r'^[ \t]*(?:[\w.$]+:[ \t]*)?\.include[ \t]+"([^"\n]+)"', re.M)
+_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|;[^\n]*|/\*.*?(?:\*/|\Z)', re.S)
+_SYMBOL = re.compile(r"[A-Za-z_.$][\w.$]*=.+", re.S)
+
+#: The version of the metadata → the code object version it is of. LLVM no longer writes v3, which
+#: v4 differs from in the target ID alone. Source: LLVM AMDGPU usage, "Code Object Metadata".
+_METADATA_OF = {(1, 0): 4, (1, 1): 4}
+#: Code object versions that LLVM writes.
+_WRITES = (4, 5, 6)
+_WAVE64, _TRUE16, _FAKE16 = "+wavefrontsize64", "+real-true16", "-real-true16"
+#: How many files a source may include.
+_MOST_FILES = 200
+
+
+class SourceOptions(NamedTuple):
+    """What a user says about a source beside its text.
+
+    ``target`` is a target ID (``gfx942:xnack-``), ``include`` folders for ``.include`` and
+    ``.incbin``, ``defsym`` symbols as ``NAME=VALUE``.
+    """
+
+    target: str | None = None
+    code_object_version: int | None = None
+    include: tuple[str, ...] = ()
+    defsym: tuple[str, ...] = ()
+
+    def refuse(self, name: str) -> None:
+        """Raise where anything is said, for *name* is no source."""
+        if any(self):
+            raise CoasmError(
+                f"{name}: no assembly source, and --target, --code-object-version, -I and --defsym "
+                "are for one"
+            )
+
+
+NO_OPTIONS = SourceOptions()
+
+
+class _Source(NamedTuple):
+    """A source as it is read: its name for messages, its text, the files that it includes."""
+
+    name: str
+    text: str
+    files: Mapping[str, Included]
+    setup: Setup
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Each file's text by its path, the source first."""
+        return {self.name: self.text, **{file.path: file.text for file in self.files.values()}}
+
+
+@dataclass(frozen=True)
+class BuiltSource:
+    """An assembled source.
+
+    ``what`` is what the object is for, ``built`` the relocatable object, ``notes`` what a user
+    should know of what was taken for granted (a line each), ``warnings`` the assembler's.
+    """
+
+    source: _Source
+    what: Declared
+    built: Built
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    llvm: Llvm
+
+    @property
+    def name(self) -> str:
+        """The source's name, for messages."""
+        return self.source.name
+
+    @cached_property
+    def data(self) -> bytes:
+        """The code object.
+
+        Raises:
+            AssemblyError: the linker refused it.
+        """
+        assert self.built.object is not None
+        try:
+            return link_object(self.built.object, self.llvm)
+        except AssemblyError as error:
+            raise AssemblyError(f"{self.name}: {error}") from None
+
+    @cached_property
+    def co(self) -> CodeObject:
+        """The code object, loaded; the emulator's faults name the source's lines."""
+        from dataclasses import replace
+
+        return replace(load(self.data, name=self.name), line_of=self.line_of, remarks=self.notes)
+
+    @cached_property
+    def lines(self) -> dict[int, Line]:
+        """Address → line of the instructions of the code object; empty where they are not known.
+
+        The source is assembled once more for them.
+        """
+        source, what = self.source, self.what
+        text = self.built.text or source.text
+        marked = None if is_plain(text) else mark_lines(source.name, text, source.files)
+        made = assemble(
+            self.llvm,
+            encode(text if marked is None else marked.text),
+            what.target,
+            what.code_object_version,
+            ",".join(feature_list(what)),
+            marked is None,
+            source.setup,
+        )
+        if made.data is None or not self._is_same(made.data):
+            return {}
+        try:
+            linked = Elf(link_object(made.data, self.llvm), self.name)
+            table = next((s.data for s in linked.sections if s.name == ".debug_line"), b"")
+            if marked is not None:
+                return lines_of_marks(table, marked)
+            plain = line_table(table)
+        except (CoasmError, IndexError):
+            return {}
+        return {at: Line(number, Spot(self.name, number)) for at, number in plain.items()}
+
+    def line_of(self, address: int) -> str | None:
+        """The file and line of the instruction at *address*, for messages."""
+        line = self.lines.get(address)
+        return None if line is None else str(line)
+
+    def _is_same(self, other: bytes) -> bool:
+        """Whether another object has code of the same sizes at the same places."""
+        assert self.built.object is not None
+        first, second = (
+            [(s.name, s.size) for s in Elf(data, self.name).sections if s.alloc and s.size]
+            for data in (self.built.object, other)
+        )
+        return first == second
+
+
+def build(
+    text: str,
+    name: str = "<listing>",
+    options: SourceOptions = NO_OPTIONS,
+    llvm: str | None = None,
+) -> BuiltSource:
+    """Assemble a source; *name* stands for it in messages, *llvm* is the tools' directory.
+
+    Raises:
+        AssemblyError: the assembler refused it; the message has the user's files and lines.
+        UnsupportedError: what it is for is not known, cannot be written, or is not what it says.
+    """
+    source = _opened(text, name, options)
+    what, notes, triple = _declared(source, options)
+    tools = find_llvm(llvm, processor=what.target.name)
+    source = source._replace(setup=source.setup._replace(triple=triple))
+    built = _assembled(source, what, tools)
+    if built.object is None:
+        meant = None if options.target else _meant(built.messages, source)
+        if meant is not None:  # the directive is where only the assembler finds it
+            triple, target = meant
+            what = what._replace(target=target)
+            tools = find_llvm(llvm, processor=target.name)
+            source = source._replace(setup=source.setup._replace(triple=triple))
+            built = _assembled(source, what, tools)
+    if built.object is None:
+        for other in _other_features(source, what):
+            again = _assembled(source, other, tools)
+            if again.object is not None:
+                built, what = again, other
+                notes.append(f"assembled with {' '.join(other.features)}: without, LLVM refuses it")
+                break
+    said = for_user(built.messages, source.texts) if built.messages.strip() else ""
+    if built.object is None:
+        raise _refused(source, said, options, what)
+    what = _found(source, what, built, options)
+    if options.code_object_version is None and _VERSION.search(source.text) is None:
+        notes.append(_version_note(source, what.code_object_version))
+    warnings = tuple(dict.fromkeys(warnings_in(said)))
+    return BuiltSource(source, what, built, tuple(notes), warnings, tools)
+
+
+def declared(text: str, name: str = "<listing>", options: SourceOptions = NO_OPTIONS) -> Declared:
+    """What a source is for, as far as its text says.
+
+    Raises:
+        UnsupportedError: it names no target, or one that cannot be written.
+    """
+    return _declared(_opened(text, name, options), options)[0]
+
+
+def _opened(text: str, name: str, options: SourceOptions) -> _Source:
+    for folder in options.include:
+        if not os.path.isdir(folder):
+            raise CoasmError(f"-I {folder}: no such folder")
+    for symbol in options.defsym:
+        if not _SYMBOL.fullmatch(symbol):
+            raise CoasmError(f"--defsym {symbol}: expected NAME=VALUE")
+    include = options.include
+    own = os.path.dirname(name)
+    if own and os.path.isfile(name) and own not in include:
+        include = (*include, own)  # last: clang looks where it runs, and in -I
+    files = dict(_included(text, include)) if ".include" in text else {}
+    return _Source(name, text, files, Setup(include=include, defsym=options.defsym))
+
+
+def _included(text: str, folders: tuple[str, ...]) -> Iterator[tuple[str, Included]]:
+    """The files that *text* includes, and those that they include, by the names that they give."""
+    from coasm.codeobject.model import read_input
+
+    todo, seen = [text], set[str]()
+    while todo:
+        for name in _INCLUDE.findall(todo.pop()):
+            if name in seen or len(seen) >= _MOST_FILES:
+                continue
+            seen.add(name)
+            # As LLVM's SourceMgr::OpenIncludeFile: as it stands, then in each folder.
+            paths = [name, *(folder + "/" + name for folder in folders)]
+            path = next((path for path in paths if os.path.isfile(path)), None)
+            if path is None:
+                continue  # in a branch that is not taken, or the assembler says so
+            try:
+                data = read_input(path)
+            except CoasmError:
+                continue
+            found = data.decode("utf-8", "surrogateescape")
+            todo.append(found)
+            yield name, Included(path, found)
+
+
+def _plain_texts(source: _Source) -> list[str]:
+    """The texts without their block comments."""
+    return [
+        _TOKEN.sub(lambda found: "" if found[0].startswith("/*") else found[0], text)
+        if "/*" in text
+        else text
+        for text in source.texts.values()
+    ]
+
+
+def _search(pattern: re.Pattern[str], texts: list[str]) -> re.Match[str] | None:
+    return next((found for text in texts if (found := pattern.search(text))), None)
+
+
+def _declared(source: _Source, options: SourceOptions) -> tuple[Declared, list[str], str]:
+    """What the source is for, what has to be said of that, and the triple."""
+    texts = _plain_texts(source)
+    notes: list[str] = []
+    directive = _search(_TARGET, texts)
+    try:
+        if options.target is not None:
+            triple, target = TRIPLE, target_from_text(options.target)
+            if directive is not None:
+                triple = _split(directive[1])[0]
+        elif directive is not None:
+            triple, text = _split(directive[1])
+            target = target_from_text(text)
+        else:
+            triple = TRIPLE
+            target = _metadata_target(source, texts, notes)
+    except UnsupportedError as error:
+        raise _old(source) or UnsupportedError(f"{source.name}: {error}") from None
+    version = options.code_object_version
+    if version is None:
+        found = _search(_VERSION, texts)
+        version = int(found[1]) if found else _metadata_version(texts)
+    if version and version not in _WRITES:
+        raise UnsupportedError(
+            f"{source.name}: LLVM does not write code object v{version}; it writes v4 to v6"
+        )
+    extra = _FEATURES.search(source.text)
+    features = tuple(extra[1].split()) if extra else _wave_feature(target, texts)
+    return Declared(target, version, features), notes, triple
+
+
+def _split(text: str) -> tuple[str, str]:
+    """The triple and the target ID of an ``.amdgcn_target``.
+
+    Raises:
+        UnsupportedError: it is none, or of another operating system.
+    """
+    parts = _TARGET_PARTS.fullmatch(text)
+    if parts is None:
+        raise UnsupportedError(f".amdgcn_target {text!r}: expected amdgcn-amd-amdhsa--gfx942")
+    triple, system, environment, target = parts.groups()
+    if system != "amdhsa":
+        raise UnsupportedError(f".amdgcn_target {text!r}: only amdhsa is handled, not {system}")
+    return f"{triple}-{environment}" if environment else triple, target
+
+
+def _metadata_target(source: _Source, texts: list[str], notes: list[str]) -> TargetID:
+    """The target that the metadata names, of a source without ``.amdgcn_target``.
+
+    Raises:
+        UnsupportedError: it names none.
+    """
+    found = _search(_METADATA_TARGET, texts)
+    if found is None:
+        raise UnsupportedError(
+            "no .amdgcn_target, and no amdhsa.target in its metadata: name the target, "
+            "such as --target gfx942"
+        )
+    target = target_from_text(_split(found[1])[1])
+    notes.append(f"for {target}, as its metadata says (no .amdgcn_target)")
+    return target
+
+
+def _old(source: _Source) -> UnsupportedError | None:
+    """Why a source of code object v2 is refused; None where it is not one."""
+    for path, text in source.texts.items():
+        found = _OLD.search(text)
+        if found is not None:
+            line = text.count("\n", 0, found.start(1)) + 1
+            return UnsupportedError(
+                f"{path}:{line}: {found[1]} is of code object v2, which LLVM no longer writes; "
+                "v4 has .amdhsa_kernel and .amdgpu_metadata in its place"
+            )
+    return None
+
+
+def _metadata_version(texts: list[str]) -> int:
+    """The code object version that the metadata's version is of; 0: LLVM's default."""
+    found = _search(_METADATA_VERSION, texts)
+    if found is None:
+        return 0
+    numbers = [int(number) for number in found.groups() if number is not None]
+    return _METADATA_OF.get((numbers[0], numbers[1]), 0)
+
+
+def _wave_feature(target: TargetID, texts: list[str]) -> tuple[str, ...]:
+    """64 lanes, where the target has waves of 32 as well and all kernels say so."""
+    if not 10 <= target.processor.version[0] < 13:
+        return ()
+    sizes = {int(size) for text in texts for size in _WAVE.findall(text)}
+    return (_WAVE64,) if sizes and sizes <= {0, 64} else ()
+
+
+def _other_features(source: _Source, what: Declared) -> Iterator[Declared]:
+    """What else a source may have been written for, where LLVM refuses it as it is."""
+    if what.target.processor.version[0] < 10 or _FEATURES.search(source.text):
+        return
+    waves = [what.features, () if what.features else (_WAVE64,)]
+    halves: list[tuple[str, ...]] = [()]
+    if what.target.processor.version[0] >= 11:
+        halves += [(_TRUE16,), (_FAKE16,)]
+    for wave in waves:
+        for half in halves:
+            if (*wave, *half) != what.features:
+                yield what._replace(features=(*wave, *half))
+
+
+def _assembled(source: _Source, what: Declared, llvm: Llvm) -> Built:
+    return assemble_listing(
+        source.text,
+        what.target,
+        what.code_object_version,
+        llvm,
+        features=feature_list(what),
+        setup=source.setup,
+    )
+
+
+def _meant(messages: str, source: _Source) -> tuple[str, TargetID] | None:
+    """The triple and the target of the directive that the assembler found to be another."""
+    found = _MISMATCH.search(messages)
+    if found is None:
+        return None
+    triple, text = _split(found[3])
+    return triple, target_from_text(text)
+
+
+def _refused(source: _Source, said: str, options: SourceOptions, what: Declared) -> CoasmError:
+    """What is wrong with a source that the assembler refused."""
+    found = _MISMATCH.search(said)
+    if found is not None and options.target:
+        return UnsupportedError(
+            f"{found[1]}:{found[2]}: .amdgcn_target says {_split(found[3])[1]}, --target "
+            f"{what.target}; they must be the same"
+        )
+    return _old(source) or AssemblyError(said)
+
+
+def _found(source: _Source, what: Declared, built: Built, options: SourceOptions) -> Declared:
+    """*what* as the object has it.
+
+    Raises:
+        UnsupportedError: that is not what was asked for.
+    """
+    assert built.object is not None
+    header = Elf(built.object, source.name).header
+    version = ABI_TO_COV.get(header.abi_version, 0)
+    if version not in _WRITES:
+        raise UnsupportedError(f"{source.name}: assembled to code object v{version}, not v4 to v6")
+    asked = options.code_object_version
+    if asked is not None and version != asked:
+        raise UnsupportedError(
+            f"{source.name}: its .amdhsa_code_object_version says {version}, "
+            f"--code-object-version {asked}; they must be the same"
+        )
+    target = TargetID.from_e_flags(header.flags, header.abi_version)
+    if target.name != what.target.name or (target.xnack, target.sramecc) != (
+        what.target.xnack,
+        what.target.sramecc,
+    ):
+        raise UnsupportedError(f"{source.name}: assembled for {target}, not for {what.target}")
+    return what._replace(target=target, code_object_version=version)
+
+
+def _version_note(source: _Source, version: int) -> str:
+    """Why the object has the version that it has, where no directive names one."""
+    texts = _plain_texts(source)
+    if _search(_VERSION, texts):
+        return f"code object v{version}, as a file that it includes says"
+    found = _search(_METADATA_VERSION, texts)
+    if found is None:
+        return f"code object v{version}, LLVM's default: it names none"
+    number = ".".join(part for part in found.groups() if part is not None)
+    if number == "1.0":
+        return (
+            f"code object v{version}: its metadata is that of v3 (1.0), which LLVM does not write"
+        )
+    return f"code object v{version}: its metadata has version {number}"
