@@ -30,7 +30,7 @@ from coasm.emulator.operands import (
     flush,
     store,
 )
-from coasm.emulator.table import row
+from coasm.emulator.table import GFX950, row
 from coasm.emulator.vector import compare, is_plain, packed, vector
 from coasm.isa import VCC, Parsed, Register
 
@@ -280,9 +280,9 @@ def _two_sources(name: str, function: Function) -> None:
 
 
 _two_sources("add", np.add)
-_two_sources("sub", np.subtract)
 _two_sources("mul", np.multiply)
 for _kind in ("f16", "f32"):
+    row(f"v_sub_{_kind}", floating(f"{_kind} {_kind} {_kind}", np.subtract))
     row(f"v_subrev_{_kind}", floating(f"{_kind} {_kind} {_kind}", lambda a, b: b - a))
 
 
@@ -296,7 +296,6 @@ for _kind in ("f32", "f64"):
     row(f"v_fma_{_kind}", floating(f"{_kind} {_kind} {_kind} {_kind}", _FMA[_kind]))
 row("v_fma_f16", floating("f16 f16 f16 f16", fma16, keep=True))
 row("v_fma_legacy_f16", floating("f16 f16 f16 f16", fma16))
-row("v_mad_f32 v_mad_legacy_f32", floating("f32 f32 f32 f32", lambda a, b, c: flush(a * b) + c))
 row("v_mad_legacy_f16", floating("f16 f16 f16 f16", lambda a, b, c: a * b + c))
 
 
@@ -355,7 +354,7 @@ def _accumulate(kind: str, order: str) -> Callable[[Context, Parsed], Step]:
     return build
 
 
-for _kind in ("f16", "f32", "f64"):
+for _kind in ("f32", "f64"):
     row(f"v_fmac_{_kind}", _accumulate(_kind, "mac"))
 row("v_fmamk_f32", _accumulate("f32", "mk"))
 row("v_fmaak_f32", _accumulate("f32", "ak"))
@@ -667,10 +666,12 @@ def to_bf16(a: Array) -> Array:
 row(
     "v_cvt_pk_bf16_f32",
     vector("u32 f32 f32", lambda a, b: to_bf16(a) | to_bf16(b) << np.uint32(16)),
+    since=GFX950,
 )
 row(
     "v_cvt_f32_bf16",
     floating("f32 bf16", lambda a: (a.astype(np.uint32) << np.uint32(16)).view(np.float32)),
+    since=GFX950,
 )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from coasm.emulator.errors import Fault
 from coasm.emulator.group import LANES, Group
 from coasm.emulator.operands import Array, Context, Step
-from coasm.emulator.table import row
+from coasm.emulator.table import GFX942, GFX950, row
 from coasm.isa import VGPR, Literal, Operand, Parsed, Register
 
 __all__ = ["source_keys"]
@@ -197,7 +197,12 @@ def _side(ctx: Context, parsed: Parsed, at: int) -> _Side:
 
 
 for _shape in ("16x16x128", "32x32x64"):
-    row(f"v_mfma_scale_f32_{_shape}_f8f6f4 v_mfma_f32_{_shape}_f8f6f4", _scaled, _NOTE)
+    row(
+        f"v_mfma_scale_f32_{_shape}_f8f6f4 v_mfma_f32_{_shape}_f8f6f4",
+        _scaled,
+        _NOTE,
+        since=GFX950,
+    )
 
 
 # Unscaled MFMA: rows are (m, n, k, blocks), the element type, the accumulator's.
@@ -210,8 +215,6 @@ def _dense(
     per = width * k * blocks // LANES  # elements of a lane
 
     def build(ctx: Context, parsed: Parsed) -> Step:
-        if any(parsed.number(name) for name in ("cbsz", "abid", "blgp")):
-            raise Fault("broadcast or negation controls of an MFMA are not emulated")
         d = ctx.rows(parsed.operands[0])
         c = _accumulator(ctx, parsed.operands[3])
         a_rows, b_rows = ctx.rows(parsed.operands[1]), ctx.rows(parsed.operands[2])
@@ -221,8 +224,13 @@ def _dense(
             for f in (a_form, b_form)
         ]
         first = d[0]
+        clamp = out == "i32" and "clamp" in parsed.modifiers
+        # The negations of A, B and C stand where other types have their lane pattern.
+        negate = parsed.bits("neg", 3) if out == "f64" else (0, 0, 0)
+        signs = [-1.0 if one else 1.0 for one in negate]
         groups = LANES // width // blocks  # lane groups along K
 
+        addend = c if isinstance(c, float) else ctx.rows(parsed.operands[3])
         sides = [
             _Side(tuple(rows), form, blocks=blocks)
             for rows, form in zip((a_rows, b_rows), forms, strict=True)
@@ -249,9 +257,9 @@ def _dense(
                     _accumulate(s, product[:, block], first + block * size, base, width)
                 return
             if out == "i32":
-                _accumulate_int(s, product[:, 0], first, c, width, "clamp" in parsed.modifiers)
+                _accumulate_int(s, product[:, 0], first, c, width, clamp)
                 return
-            _accumulate64(s, product[:, 0], d, parsed, ctx)
+            _accumulate64(s, product[:, 0] * (signs[0] * signs[1]), d, addend, signs[2])
 
         return step
 
@@ -274,17 +282,18 @@ def _accumulate_int(
     out[...] = np.clip(total, -(2**31), 2**31 - 1) if clamp else total
 
 
-def _accumulate64(s: Group, product: Array, d: list[int], parsed: Parsed, ctx: Context) -> None:
-    operand = parsed.operands[3]
+def _accumulate64(
+    s: Group, product: Array, d: list[int], addend: list[int] | float, sign: float
+) -> None:
     # Item g of lane L is [4 * g + L // 16, L % 16].
     parts = product.reshape(s.n, 4, 4, 16).transpose(1, 0, 2, 3).reshape(4, s.n, LANES)
-    rows = None if isinstance(operand, Literal) else ctx.rows(operand)
     for g in range(4):
-        old: Any = float(operand.value) if isinstance(operand, Literal) else None
-        if rows is not None:
-            both = np.stack([s.u[rows[2 * g]], s.u[rows[2 * g + 1]]], axis=-1)
+        old: Any = addend
+        if not isinstance(addend, float):
+            both = np.stack([s.u[addend[2 * g]], s.u[addend[2 * g + 1]]], axis=-1)
             old = both.view(np.float64)[..., 0]
-        total = np.ascontiguousarray(parts[g] + old).view(np.uint32).reshape(s.n, LANES, 2)
+        total = np.ascontiguousarray(parts[g] + sign * old).view(np.uint32)
+        total = total.reshape(s.n, LANES, 2)
         s.u[d[2 * g]][...] = total[..., 0]
         s.u[d[2 * g + 1]][...] = total[..., 1]
 
@@ -314,7 +323,9 @@ _TABLE: tuple[tuple[int, int, int, str, str, str, str], ...] = (
     (16, 4, 1, "f64", "f64", "f64", "f64_16x16x4_f64"),
 )
 for _w, _k, _b, _fa, _fb, _out, _name in _TABLE:
-    row(f"v_mfma_{_name}", _dense(_w, _k, _b, _fa, _fb, _out), _NOTE)
+    _wider = _fa in ("f16", "bf16", "i8") and _w * _k * _b == (1024 if _fa == "i8" else 512)
+    _since = GFX950 if _wider else GFX942
+    row(f"v_mfma_{_name}", _dense(_w, _k, _b, _fa, _fb, _out), _NOTE, since=_since)
 for _fa in ("fp8", "bf8"):
     for _fb in ("fp8", "bf8"):
         row(f"v_mfma_f32_16x16x32_{_fa}_{_fb}", _dense(16, 32, 1, _fa, _fb, "f32"), _NOTE)

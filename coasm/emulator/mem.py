@@ -20,7 +20,7 @@ from coasm.emulator.floats import to_bf16
 from coasm.emulator.group import LANES, Deferred, Group
 from coasm.emulator.operands import Array, Context, Getter, Step
 from coasm.emulator.operands import store as put_row
-from coasm.emulator.table import row
+from coasm.emulator.table import GFX942, GFX950, row
 from coasm.isa import M0, Literal, Operand, Parsed, Register, Word
 
 __all__: list[str] = []
@@ -694,8 +694,10 @@ def _global_lds(name: str) -> Callable[[Context, Parsed], Step]:
     return build
 
 
-for _name in ("ubyte", "sbyte", "ushort", "sshort", "dword", "dwordx3", "dwordx4"):
+for _name in ("ubyte", "sbyte", "ushort", "sshort", "dword"):
     row(f"global_load_lds_{_name}", _global_lds(_name), inert=CACHE)
+for _name in ("dwordx3", "dwordx4"):
+    row(f"global_load_lds_{_name}", _global_lds(_name), inert=CACHE, since=GFX950)
 
 
 # Buffers.
@@ -903,4 +905,5 @@ for _name, _size, _how in LOADS:
 for _name, _size, _how in STORES:
     row(f"buffer_store_{_name}", _buffer_store(_size, _how), inert=CACHE)
 for _name, _one in OPS.items():
-    row(f"buffer_atomic_{_name}", _buffer_atomic(_name), _one.note, SCOPE)
+    _since = GFX950 if _name == "pk_add_bf16" else GFX942
+    row(f"buffer_atomic_{_name}", _buffer_atomic(_name), _one.note, SCOPE, _since)

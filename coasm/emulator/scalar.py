@@ -502,9 +502,8 @@ def _nothing(ctx: Context, parsed: Parsed) -> Step:
 
 
 row(
-    "s_nop s_sleep s_setprio s_inst_prefetch s_icache_inv s_dcache_inv s_dcache_wb s_dcache_inv_vol"
-    " s_dcache_wb_vol s_incperflevel s_decperflevel s_ttracedata v_nop buffer_wbl2"
-    " buffer_inv buffer_wbinvl1 buffer_wbinvl1_vol",
+    "s_nop s_sleep s_setprio s_icache_inv s_dcache_inv s_dcache_wb s_dcache_inv_vol s_dcache_wb_vol"
+    " s_incperflevel s_decperflevel s_ttracedata v_nop buffer_wbl2 buffer_inv",
     _nothing,
     inert=ALL,
 )

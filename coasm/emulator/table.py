@@ -12,9 +12,13 @@ from typing import NamedTuple
 from coasm.emulator.operands import Context, Step
 from coasm.isa import Parsed
 
-__all__ = ["ROWS", "Builder", "Row", "row"]
+__all__ = ["GFX942", "GFX950", "ROWS", "Builder", "Row", "row"]
 
 Builder = Callable[[Context, Parsed], Step]
+
+
+#: The first GFX version that has an instruction.
+GFX942, GFX950 = (9, 4), (9, 5)
 
 
 class Row(NamedTuple):
@@ -27,14 +31,14 @@ class Row(NamedTuple):
     build: Builder
     note: str = ""
     inert: str = ""
-    since: tuple[int, int] = (9, 4)
+    since: tuple[int, int] = GFX942
 
 
 ROWS: dict[str, Row] = {}
 
 
 def row(
-    names: str, build: Builder, note: str = "", inert: str = "", since: tuple[int, int] = (9, 4)
+    names: str, build: Builder, note: str = "", inert: str = "", since: tuple[int, int] = GFX942
 ) -> None:
     """Add the rows of the mnemonics in *names*, separated by blanks."""
     for name in names.split():

@@ -1,0 +1,118 @@
+"""Forms of every row of the emulator that LLVM's assembler takes, found by asking it.
+
+Nothing here knows what an instruction does: candidates are made from lists of operands, and LLVM
+says for each target which of them are instructions.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import product
+
+import coasm.emulator.machine  # all rows
+from coasm.emulator.table import ROWS
+from coasm.llvm import Llvm
+
+assert coasm.emulator.machine
+
+TARGETS = ("gfx942", "gfx950")
+_ERROR = re.compile(r"^<stdin>:(\d+):\d+: error", re.M)
+
+# Sources and results stand apart, so that nothing is both.
+_VECTOR = ("{v}", "v[{v}:{v1}]")
+
+
+def accepted(llvm: Llvm, target: str, lines: Iterable[str]) -> set[str]:
+    """The *lines* that LLVM's assembler takes for *target*."""
+    lines = list(dict.fromkeys(lines))
+    assert llvm.mc is not None
+    command = [llvm.mc, "-triple=amdgcn-amd-amdhsa", f"-mcpu={target}", "-filetype=null"]
+    done = subprocess.run(
+        command, input="\n".join(lines) + "\n", capture_output=True, text=True, check=False
+    )
+    wrong = {int(number) for number in _ERROR.findall(done.stderr)}
+    return {line for number, line in enumerate(lines, 1) if number not in wrong}
+
+
+def _span(file: str, first: int, count: int) -> str:
+    return f"{file}{first}" if count == 1 else f"{file}[{first}:{first + count - 1}]"
+
+
+def _vector_forms(name: str) -> Iterator[str]:
+    results = ("v40", "v[40:41]", "s40", "vcc", "v40, vcc", "v[40:41], vcc")
+    if name.startswith("v_mfma"):
+        for out, a, b in product((2, 4, 8, 16, 32), (1, 2, 4, 8), (1, 2, 4, 8)):
+            text = f"{name} {_span('v', 64, out)}, {_span('v', 8, a)}, {_span('v', 16, b)}, "
+            yield text + _span("v", 96, out)
+            if "_scale_" in name and a == b == 8:
+                yield text + f"{_span('v', 96, out)}, v24, v25"
+        return
+    sizes = [(_span("v", 8, 1), _span("v", 8, 2)), (_span("v", 10, 1), _span("v", 10, 2))]
+    sizes.append((_span("v", 12, 1), _span("v", 12, 2)))
+    for result in results:
+        for count in (1, 2, 3):
+            for sources in product(*sizes[:count]):
+                text = f"{name} {result}, {', '.join(sources)}"
+                yield text
+                if count == 2:
+                    yield text + ", vcc"
+    yield name
+    yield from (f"{name} v40, v8, 0x40490fdb, v10", f"{name} v40, v8, v10, 0x40490fdb")
+    yield from (f"{name} v40, a8", f"{name} a40, v8", f"{name} a40, a8")
+    yield from (f"{name} s40, v8, s42", f"{name} v40, s8, 5")
+
+
+def _scalar_forms(name: str) -> Iterator[str]:
+    for out, base in product((1, 2, 4, 8, 16), (2, 4)):
+        yield f"{name} {_span('s', 40, out)}, {_span('s', 4, base)}, 0x10"
+    for result, count in product(("s40", "s[40:41]", ""), (0, 1, 2)):
+        for sources in product(("s8", "s[8:9]"), ("s10", "s[10:11]"), repeat=1):
+            parts = [result, *sources[:count]] if result else list(sources[:count])
+            yield f"{name} {', '.join(parts)}"
+    yield f"{name} s40, 0x1234"
+    yield f"{name} 1"
+    yield f"{name} s40, hwreg(HW_REG_MODE, 0, 8)"
+
+
+def _memory_forms(name: str) -> Iterator[str]:
+    kind = name.split("_")[0]
+    for size in (1, 2, 3, 4):
+        data, old = _span("v", 8, size), _span("v", 40, size)
+        if kind == "ds":
+            yield from (f"{name} {old}, v20", f"{name} v20, {data}", f"{name} {old}, v20, {data}")
+            second = _span("v", 12, size)
+            yield from (f"{name} v20, {data}, {second}", f"{name} {old}, v20, {data}, {second}")
+        elif kind == "buffer":
+            yield f"{name} {data}, off, s[8:11], 0"
+        else:
+            address, off = {
+                "global": ("v[20:21]", ", off"),
+                "flat": ("v[20:21]", ""),
+                "scratch": ("v20", ", off"),
+            }[kind]
+            yield f"{name} {old}, {address}{off}"
+            yield f"{name} {address}, {data}{off}"
+            for unit in (1, 2):
+                yield f"{name} {_span('v', 40, unit)}, {address}, {data}{off} sc0"
+    if "_lds_" in name:
+        yield f"{name} v[20:21], off"
+    yield name
+
+
+@cache
+def base_forms(llvm: Llvm, target: str) -> dict[str, str]:
+    """A plain form of each row's instruction that *target* has, by mnemonic."""
+    candidates: dict[str, str] = {}
+    for name in ROWS:
+        make = {"v": _vector_forms, "s": _scalar_forms}.get(name.split("_")[0], _memory_forms)
+        for text in make(name):
+            candidates.setdefault(text, name)
+    forms: dict[str, str] = {}
+    good = accepted(llvm, target, candidates)
+    for text, name in candidates.items():
+        if text in good:
+            forms.setdefault(name, text)
+    return forms
