@@ -592,7 +592,7 @@ class Machine:
             raise self._error(
                 place if place is not None else s.pc, str(fault), wave, fault.lane
             ) from None
-        except CoasmError:
+        except (CoasmError, MemoryError):
             raise
         except Exception as error:
             place = plan.addresses[at] if at < len(plan.addresses) else block.end

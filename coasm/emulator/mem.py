@@ -654,7 +654,7 @@ def _dma(ctx: Context, name: str, offset: int) -> Callable[[Group, Array], None]
     """
     size = _dma_size(name)
     stride = 16 if size > 4 else 4
-    place = np.arange(LANES, dtype=np.uint32) * np.uint32(stride) + np.uint32(offset)
+    place = np.arange(LANES, dtype=np.uint32) * np.uint32(stride) + np.uint32(offset & 0xFFFF_FFFF)
     machine, address = ctx.machine, ctx.address
     signed = name.startswith("s")
 

@@ -66,9 +66,7 @@ def vector(
     def build(ctx: Context, parsed: Parsed) -> Step:
         if direct and is_plain(ctx, parsed):
             return _direct(ctx, parsed, function, signed)  # type: ignore[arg-type]
-        clamp = "clamp" in parsed.modifiers
-        if clamp and not saturate:
-            raise Fault("clamp on this instruction is not emulated")
+        clamp = saturate and "clamp" in parsed.modifiers
         gets = [ctx.source(parsed, at + 1, kind) for at, kind in enumerate(sources)]
         put = ctx.target(parsed, out, keep=keep)
         dtype = DTYPES[out]
@@ -644,15 +642,17 @@ def packed(kind: str, function: Function, count: int) -> Callable[[Context, Pars
 
     def build(ctx: Context, parsed: Parsed) -> Step:
         d = ctx.rows(parsed.operands[0])[0]
-        if ctx.index & INDEX_DST or ("clamp" in parsed.modifiers and not floating):
-            raise Fault("this form is not emulated")
-        clamp = "clamp" in parsed.modifiers
+        if ctx.index & INDEX_DST:
+            raise Fault("VGPR index mode on a packed result is not emulated")
+        clamp = floating and "clamp" in parsed.modifiers
         raws = [ctx.raw_source(parsed.operands[1 + at], at) for at in range(count)]
         literal = [not isinstance(op, Register) for op in parsed.operands[1 : 1 + count]]
         selects = parsed.bits("op_sel", count), parsed.bits("op_sel_hi", count, 1)
         if "op_sel_hi" not in parsed.modifiers:
             selects = selects[0], (1,) * count
-        negate = parsed.bits("neg_lo", count), parsed.bits("neg_hi", count)
+        negate = ((0,) * count,) * 2
+        if floating:
+            negate = parsed.bits("neg_lo", count), parsed.bits("neg_hi", count)
         from coasm.emulator.operands import flush
 
         def half(s: Group, which: int) -> Array:
