@@ -26,11 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rich.table import Table
-    from rich.text import Text
 
     from coasm.asm.decode import Instruction
 
 __all__ = ["info"]
+
+#: The columns and the rows of a table (see :mod:`coasm.cli.tables`).
+_Table = tuple["Sequence[str]", "Sequence[Sequence[str]]"]
 
 
 def info(
@@ -108,19 +110,15 @@ def _disassembled(co: CodeObject, llvm: str | None) -> Iterable[Instruction]:
 
 
 def _show(found: ObjectInfo, missing: str | None, llvm: str | None, kernels: int) -> None:
-    from rich.console import Console
-
+    from coasm.cli.tables import console as open_console
+    from coasm.cli.tables import show_table
     from coasm.demangle import beside, demangle
 
     names = demangle((kernel.name for kernel in found.kernels), llvm)
-
-    terminal = sys.stdout.isatty()
-    console = Console(
-        width=None if terminal else 120, highlight=False, markup=False, emoji=False, soft_wrap=False
-    )
+    console = open_console()
     console.print(_pairs(_header(found, kernels)))
     console.print()
-    console.print(_sections(found))
+    show_table(console, *_sections(found))
     for kernel in found.kernels:
         console.print()
         console.print(f"Kernel {printable(beside(kernel.name, names))}", style="bold")
@@ -128,7 +126,7 @@ def _show(found: ObjectInfo, missing: str | None, llvm: str | None, kernels: int
         for table in (_occupancy(kernel), _arguments(kernel), _mix(kernel)):
             if table is not None:
                 console.print()
-                console.print(table)
+                show_table(console, *table)
     if missing is not None:
         console.print(f"\n{printable(missing)}")
 
@@ -211,11 +209,11 @@ def _uses(kernel: KernelInfo) -> list[tuple[str, str]]:
     return pairs
 
 
-def _occupancy(kernel: KernelInfo) -> Table | None:
+def _occupancy(kernel: KernelInfo) -> _Table | None:
     found = kernel.occupancy
     if found is None:
         return None
-    return _table(
+    return (
         ("limit", "waves/SIMD>", f"workgroups/{found.unit}>", "because"),
         [
             (
@@ -229,10 +227,10 @@ def _occupancy(kernel: KernelInfo) -> Table | None:
     )
 
 
-def _arguments(kernel: KernelInfo) -> Table | None:
+def _arguments(kernel: KernelInfo) -> _Table | None:
     if not kernel.arguments:
         return None
-    return _table(
+    return (
         ("argument", "offset>", "size>", "kind", "read", "type", "address space", "access"),
         [
             (
@@ -250,17 +248,17 @@ def _arguments(kernel: KernelInfo) -> Table | None:
     )
 
 
-def _mix(kernel: KernelInfo) -> Table | None:
+def _mix(kernel: KernelInfo) -> _Table | None:
     counts = kernel.instructions
     if counts is None:
         return None
     total = sum(counts.values())
     rows = [(name, f"{count:,}", f"{count / total:.1%}") for name, count in counts.items() if count]
-    return _table(("instructions", "count>", "share>"), [*rows, ("all", f"{total:,}", "")])
+    return (("instructions", "count>", "share>"), [*rows, ("all", f"{total:,}", "")])
 
 
-def _sections(found: ObjectInfo) -> Table:
-    return _table(
+def _sections(found: ObjectInfo) -> _Table:
+    return (
         ("section", "type", "flags", "address>", "size>"),
         [
             (s.name, s.type, s.flags, f"{s.address:#x}" if s.address else "", f"{s.size:,}")
@@ -272,38 +270,14 @@ def _sections(found: ObjectInfo) -> Table:
 def _pairs(pairs: Sequence[tuple[str, str]]) -> Table:
     from rich.table import Table
 
+    from coasm.cli.tables import shown
+
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for label, value in pairs:
-        table.add_row(label, _text(value))
+        table.add_row(label, shown(value))
     return table
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """A table without its empty columns; one whose name ends in ``>`` is set flush right."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    rows = list(rows)
-    used = [at for at in range(len(columns)) if any(row[at] for row in rows)]
-    columns = [columns[at] for at in used]
-    rows = [[row[at] for at in used] for row in rows]
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in columns:
-        right = column.endswith(">")
-        table.add_column(column.rstrip(">"), justify="right" if right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(_text, row))
-    return table
-
-
-def _text(value: str) -> Text:
-    """Text that is shown as it is: no markup, no control characters."""
-    from rich.text import Text
-
-    return Text(printable(value))
 
 
 def _number(value: int | None) -> str:

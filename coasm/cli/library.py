@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from coasm.cli.terminal import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
+    from rich.text import Text
 
     from coasm.bundle.summary import KernelUse, Summary
 
@@ -55,18 +54,22 @@ def _json(found: Summary, names: dict[str, str]) -> None:
 
 
 def _show(found: Summary, names: dict[str, str]) -> None:
-    from rich.console import Console
+    from coasm.cli.tables import console as open_console
+    from coasm.cli.tables import show_table
 
-    wide = None if sys.stdout.isatty() else 160
-    console = Console(width=wide, highlight=False, markup=False, emoji=False)
+    console = open_console(160)
     distinct = len({kernel.name for kernel in found.kernels})
     print(
         printable(
-            f"{found.path}: {found.bundles} bundles, {found.objects} code objects, "
+            f"{found.path}: {found.bundles} bundle{'s' * (found.bundles != 1)}, "
+            f"{found.objects} code object{'s' * (found.objects != 1)}, "
             f"{distinct:,} kernels by name"
         )
     )
-    columns = ("target", "objects", "bytes", "kernels", "VGPRs", "AGPRs", "SGPRs", "LDS", "scratch")
+    columns = (
+        *("target", "objects>", "bytes>", "kernels>", "VGPRs>", "AGPRs>", "SGPRs>", "LDS>"),
+        *("scratch>", "spilling>"),
+    )
     rows = [
         (
             t.target,
@@ -83,7 +86,7 @@ def _show(found: Summary, names: dict[str, str]) -> None:
         for t in found.targets
     ]
     console.print()
-    console.print(_table((*columns, "spilling"), rows))
+    show_table(console, columns, [[_shown(cell) for cell in row] for row in rows])
     print("registers of a lane and a wave, LDS and scratch in bytes: the most that a kernel takes")
     _kernels(console, "Largest kernels", found.kernels, lambda k: k.code, names)
     _kernels(console, "Kernels that spill", found.kernels, lambda k: k.spills, names)
@@ -109,6 +112,10 @@ def _kernels(
     if not chosen:
         return
     more = f" ({_ROWS} of {len(chosen):,}, --json has all)" if len(chosen) > _ROWS else ""
+    from rich.text import Text
+
+    from coasm.cli.tables import show_table
+
     console.print(f"\n{title}{more}", style="bold")
     rows = [
         (
@@ -120,28 +127,16 @@ def _kernels(
             k.scratch,
             k.vgpr_spills,
             k.sgpr_spills,
-            "\n".join(printable(name) for name in (k.name, names.get(k.name)) if name),
+            Text("\n".join(printable(name) for name in (k.name, names.get(k.name)) if name)),
         )
         for k in chosen[:_ROWS]
     ]
-    columns = ("target", "code", "VGPRs", "SGPRs", "LDS", "scratch")
-    console.print(_table((*columns, "VGPR spills", "SGPR spills", "kernel"), rows))
+    columns = (
+        *("target", "code>", "VGPRs>", "SGPRs>", "LDS>", "scratch>", "VGPR spills>"),
+        *("SGPR spills>", "kernel"),
+    )
+    show_table(console, columns, [[_shown(cell) for cell in row] for row in rows])
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str | int]]) -> Table:
-    """A table; the columns of numbers are set flush right."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    rows = list(rows)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column, example in zip(columns, rows[0], strict=True):
-        number = isinstance(example, int)
-        table.add_column(
-            column, justify="right" if number else "left", no_wrap=number, overflow="fold"
-        )
-    for row in rows:
-        cells = (f"{v:,}" if isinstance(v, int) else printable(v, multiline=True) for v in row)
-        table.add_row(*map(Text, cells))
-    return table
+def _shown(value: str | int | Text) -> str | Text:
+    return f"{value:,}" if isinstance(value, int) else value

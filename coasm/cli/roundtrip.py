@@ -76,26 +76,28 @@ _COLUMNS: tuple[tuple[str, Callable[[RoundTrip], int]], ...] = (
 
 def _table(results: Sequence[RoundTrip]) -> None:
     """What is not ok, one by one, and the sums by target."""
-    from rich import box
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
+    from rich.text import Text
 
-    console = Console(highlight=False)
+    from coasm.cli.tables import console as open_console
+    from coasm.cli.tables import show_table
+
+    console = open_console()
     for result in results:
         if result.status != "ok":
             style = "red" if result.status == "error" else "yellow"
-            what = escape(printable(f"{result.path}: {result.error}"))
-            console.print(f"[{style}]{result.status}[/] {what}", soft_wrap=True)
+            what = printable(f"{result.path}: {result.error}")
+            console.print(Text.assemble((result.status, style), " ", what), soft_wrap=True)
     groups: dict[str, list[RoundTrip]] = {}
     for result in sorted(results, key=lambda r: r.target or "?"):
         groups.setdefault(result.target or "?", []).append(result)
-    table = Table(box=box.SIMPLE_HEAD, show_footer=len(groups) > 1, pad_edge=False)
-    table.add_column("target", footer="all", no_wrap=True)
-    for title, count in _COLUMNS:
-        total = f"{sum(map(count, results)):,}"
-        table.add_column(title, justify="right", footer=total, no_wrap=True)
-    for name, group in groups.items():
-        table.add_row(escape(name), *(f"{sum(map(count, group)):,}" for _, count in _COLUMNS))
-    console.print(table)
+
+    def counts(name: str, group: Sequence[RoundTrip]) -> list[str]:
+        return [name, *(f"{sum(map(count, group)):,}" for _, count in _COLUMNS)]
+
+    show_table(
+        console,
+        ["target", *(f"{title}>" for title, _ in _COLUMNS)],
+        [counts(*group) for group in groups.items()],
+        footer=counts("all", results) if len(groups) > 1 else None,
+    )
     console.print('"loaded" and "file": identical to the original, byte for byte')

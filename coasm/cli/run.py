@@ -453,15 +453,16 @@ def _json(one: _Done) -> dict[str, Any]:
 
 
 def _table(done: list[_Done]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in ("check", "M", "N", "K", "tile", "split", "max_rel_err", "of max|ref|", "s", ""):
-        right = name not in ("check", "tile", "")
-        table.add_column(name, justify="right" if right else "left", no_wrap=True)
+    from coasm.cli.tables import console as open_console
+    from coasm.cli.tables import show_table
+
+    columns = (
+        *("check", "M>", "N>", "K>", "tile", "split>", "max_rel_err>", "of max|ref|>", "s>"),
+        "result",
+    )
+    rows: list[list[str | Text]] = []
     problems = []
     for check, result, edit in done:
         entry = check.choice.entry
@@ -469,7 +470,7 @@ def _table(done: list[_Done]) -> None:
         head[-1] += "" if entry.bpreshuffle else " plain B"
         head.append(str(check.choice.split))
         if isinstance(result, CoasmError):
-            table.add_row(*head, "", "", "", Text("not judged", "red"))
+            rows.append([*head, "", "", "", Text("not judged", "red")])
             problems.append(f"{check.shape} {entry.object}: {result}")
             continue
         verdict = result.verdict
@@ -478,12 +479,11 @@ def _table(done: list[_Done]) -> None:
         word = Text("passed", "green") if verdict.passed else Text("FAILED", "red")
         if verdict.passed and edit is not None and not edit.whole:
             word = Text("edit not run", "yellow")
-        table.add_row(*head, *figures, f"{result.figures.median:.2f}", word)
+        rows.append([*head, *figures, f"{result.figures.median:.2f}", word])
         if not verdict.passed:
             problems.append(f"{check.shape} {entry.object}: {verdict.wrong:,} elements wrong")
-    terminal = sys.stdout.isatty()
-    console = Console(width=None if terminal else 120, highlight=False, markup=False, emoji=False)
-    console.print(table)
+    console = open_console()
+    show_table(console, columns, rows)
     for line in problems:
         console.print(printable(line), soft_wrap=True)
 
