@@ -418,6 +418,29 @@ for _kind in ("f16", "f32", "f64"):
         row(f"v_med3_{_kind}", _median(_kind))
 
 
+def _ieee_pick(smaller: bool) -> Function:
+    """IEEE 754-2019 minimum or maximum: -0 is less than +0, a NaN operand gives a NaN."""
+    function = np.minimum if smaller else np.maximum
+
+    def two(a: Array, b: Array) -> Array:
+        result = function(a, b)
+        zeros = (a == 0) & (b == 0)
+        if zeros.any():
+            negative = np.signbit(a) | np.signbit(b) if smaller else np.signbit(a) & np.signbit(b)
+            result = np.where(zeros, np.copysign(result, np.where(negative, -1.0, 1.0)), result)
+        nans = np.isnan(a) | np.isnan(b)
+        return np.where(nans, a + b, result) if nans.any() else result
+
+    return two
+
+
+for _name, _smaller in (("minimum", True), ("maximum", False)):
+    _two = _ieee_pick(_smaller)
+    _three = lambda a, b, c, two=_two: two(two(a, b), c)  # noqa: E731
+    row(f"v_{_name}3_f32", floating("f32 f32 f32 f32", _three, exact=True), since=(9, 5))
+    row(f"v_pk_{_name}3_f16", packed("f16", _three, 3), since=(9, 5))
+
+
 # One operand.
 
 
@@ -651,6 +674,21 @@ def _to_half(ctx: Context, parsed: Parsed) -> Step:
 
 
 row("v_cvt_f16_f32", _to_half)
+
+
+def _pack_halves(ctx: Context, parsed: Parsed) -> Step:
+    limited = bool(ctx.mode & FP16_OVFL)
+    if limited or ctx.flushes_out("f16"):
+        raise Fault("another mode than of denormals and infinities is not emulated")
+
+    def compute(a: Array, b: Array) -> Array:
+        low, high = (v.astype(np.float16).view(np.uint16).astype(np.uint32) for v in (a, b))
+        return low | high << np.uint32(16)
+
+    return vector("u32 f32 f32", compute)(ctx, parsed)
+
+
+row("v_cvt_pk_f16_f32", _pack_halves, since=(9, 5))
 
 
 def to_bf16(a: Array) -> Array:

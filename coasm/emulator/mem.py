@@ -318,6 +318,14 @@ def _add_f16(old: Array, data: Array) -> Array:
     return np.ascontiguousarray(a + b).view(np.uint32)[:, 0]
 
 
+def _less(old: Array, data: Array) -> Array:
+    return np.where(data < old, data, old)
+
+
+def _greater(old: Array, data: Array) -> Array:
+    return np.where(data > old, data, old)
+
+
 class Op:
     """What an atomic does: ``update(old, data)`` on *dtype*, and the ufunc that does the same."""
 
@@ -351,8 +359,8 @@ for _name, _sign, _update, _ufunc in _WIDE:
 _ORDER = "float atomics add in the order of the waves"
 OPS["add_f32"] = Op(np.float32, np.add, np.add, _ORDER)
 OPS["add_f64"] = Op(np.float64, np.add, np.add, _ORDER)
-OPS["min_f64"] = Op(np.float64, np.fmin, np.fmin)
-OPS["max_f64"] = Op(np.float64, np.fmax, np.fmax)
+OPS["min_f64"] = Op(np.float64, _less)
+OPS["max_f64"] = Op(np.float64, _greater)
 OPS["pk_add_bf16"] = Op(np.uint32, _add_bf16, None, _ORDER)
 OPS["pk_add_f16"] = Op(np.uint32, _add_f16, None, _ORDER)
 
@@ -437,6 +445,10 @@ for _name in ("add_f32", "add_f64"):
     _kind, _, _type = _name.partition("_")
     row(f"ds_{_name}", _ds_atomic(OPS[_name], False), _ORDER)
     row(f"ds_{_kind}_rtn_{_type}", _ds_atomic(OPS[_name], True), _ORDER)
+for _kind, _update in (("min", _less), ("max", _greater)):
+    for _type, _dtype in (("f32", np.float32), ("f64", np.float64)):
+        row(f"ds_{_kind}_{_type}", _ds_atomic(Op(_dtype, _update), False))
+        row(f"ds_{_kind}_rtn_{_type}", _ds_atomic(Op(_dtype, _update), True))
 for _name in ("pk_add_bf16", "pk_add_f16"):
     row(f"ds_{_name}", _ds_atomic(OPS[_name], False), _ORDER)
     row(f"ds_{_name.replace('add', 'add_rtn')}", _ds_atomic(OPS[_name], True), _ORDER)

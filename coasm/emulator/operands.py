@@ -310,7 +310,7 @@ class Context:
         if kind in ("f32", "f16", "f64"):
             get = self._float_modifiers(operand, kind, get)
         elif operand.negate or operand.absolute:
-            if kind not in ("u32", "bf16"):
+            if kind not in ("u16", "u32", "bf16"):
                 raise Fault("a source modifier on an operand that is no float")
             get = _bit_modifiers(operand, get, 31 if kind == "u32" else 15)
         return get

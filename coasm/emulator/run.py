@@ -61,7 +61,7 @@ def run(
 
     begin = now()
     asked = resources(kernel.descriptor, co.target)
-    lds = asked.lds + dynamic_lds
+    lds = asked.lds + dynamic_lds + 3 & ~3  # what is allocated is whole dwords
     _check(co, kernel, asked, grid, workgroup, lds)
     program = program_of(co, kernel, llvm)
     if options.max_instructions is None:

@@ -178,6 +178,10 @@ def _arithmetic(
     )
 
 
+def _median(a: Array, b: Array, c: Array) -> Array:
+    return np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c))
+
+
 row("v_add_u32", _arithmetic("u32 u32 u32", np.add))
 row("v_sub_u32", _arithmetic("u32 u32 u32", np.subtract))
 row("v_subrev_u32", vector("u32 u32 u32", _swap(_saturating(np.subtract))))
@@ -189,15 +193,17 @@ for _kind in ("u", "i"):
     row(f"v_max_{_kind}32", vector(f"{_kind}32 {_kind}32 {_kind}32", np.maximum))
     row(f"v_min_{_kind}16", vector(f"{_kind}16 {_kind}16 {_kind}16", np.minimum))
     row(f"v_max_{_kind}16", vector(f"{_kind}16 {_kind}16 {_kind}16", np.maximum))
-    _three = f"{_kind}32 {_kind}32 {_kind}32 {_kind}32"
-    row(f"v_min3_{_kind}32", vector(_three, lambda a, b, c: np.minimum(np.minimum(a, b), c)))
-    row(f"v_max3_{_kind}32", vector(_three, lambda a, b, c: np.maximum(np.maximum(a, b), c)))
-    row(
-        f"v_med3_{_kind}32",
-        vector(
-            _three, lambda a, b, c: np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c))
-        ),
-    )
+    for _size in ("32", "16"):
+        _three, _keep = " ".join([_kind + _size] * 4), _size == "16"
+        row(
+            f"v_min3_{_kind}{_size}",
+            vector(_three, lambda a, b, c: np.minimum(np.minimum(a, b), c), keep=_keep),
+        )
+        row(
+            f"v_max3_{_kind}{_size}",
+            vector(_three, lambda a, b, c: np.maximum(np.maximum(a, b), c), keep=_keep),
+        )
+        row(f"v_med3_{_kind}{_size}", vector(_three, _median, keep=_keep))
 
 row("v_lshlrev_b32", _reversed("u32 u32 u32", np.left_shift, 31))
 row("v_lshrrev_b32", _reversed("u32 u32 u32", np.right_shift, 31))
@@ -635,8 +641,13 @@ row("v_swap_b32", _swap_registers)
 # Packed 16-bit integers.
 
 
-def packed(kind: str, function: Function, count: int) -> Callable[[Context, Parsed], Step]:
-    """*function* on the low and on the high halves; op_sel, op_sel_hi, neg_lo, neg_hi pick."""
+def packed(
+    kind: str, function: Function, count: int, *, saturate: bool = False
+) -> Callable[[Context, Parsed], Step]:
+    """*function* on the low and on the high halves; op_sel, op_sel_hi, neg_lo, neg_hi pick.
+
+    *saturate*: *function* is of integers and takes ``clamp=True``.
+    """
     dtype = DTYPES[kind]
     floating = kind == "f16"
 
@@ -644,7 +655,7 @@ def packed(kind: str, function: Function, count: int) -> Callable[[Context, Pars
         d = ctx.rows(parsed.operands[0])[0]
         if ctx.index & INDEX_DST:
             raise Fault("VGPR index mode on a packed result is not emulated")
-        clamp = floating and "clamp" in parsed.modifiers
+        clamp = (floating or saturate) and "clamp" in parsed.modifiers
         raws = [ctx.raw_source(parsed.operands[1 + at], at) for at in range(count)]
         literal = [not isinstance(op, Register) for op in parsed.operands[1 : 1 + count]]
         selects = parsed.bits("op_sel", count), parsed.bits("op_sel_hi", count, 1)
@@ -664,10 +675,10 @@ def packed(kind: str, function: Function, count: int) -> Callable[[Context, Pars
                     bits = bits ^ np.uint16(0x8000)
                 value = bits.view(dtype)
                 values.append(flush(value) if floating and ctx.flushes_in("f16") else value)
-            result = function(*values)
+            result = function(*values, clamp=True) if clamp and saturate else function(*values)
             if floating and ctx.flushes_out("f16"):
                 result = flush(result)
-            if clamp:
+            if clamp and floating:
                 result = np.clip(np.nan_to_num(result, nan=0.0), 0, 1).astype(dtype)
             return np.asarray(result).view(np.uint16).astype(np.uint32)
 
@@ -684,10 +695,6 @@ def _shift16(function: np.ufunc) -> Function:
 
 
 _PACKED: tuple[tuple[str, str, Function], ...] = (
-    ("add_u16", "u16", np.add),
-    ("sub_u16", "u16", np.subtract),
-    ("add_i16", "i16", np.add),
-    ("sub_i16", "i16", np.subtract),
     ("mul_lo_u16", "u16", np.multiply),
     ("min_u16", "u16", np.minimum),
     ("max_u16", "u16", np.maximum),
@@ -696,6 +703,9 @@ _PACKED: tuple[tuple[str, str, Function], ...] = (
 )
 for _name, _kind, _half in _PACKED:
     row(f"v_pk_{_name}", packed(_kind, _half, 2))
+for _kind in ("u16", "i16"):
+    row(f"v_pk_add_{_kind}", packed(_kind, _saturating(np.add), 2, saturate=True))
+    row(f"v_pk_sub_{_kind}", packed(_kind, _saturating(np.subtract), 2, saturate=True))
 row("v_pk_lshlrev_b16", packed("u16", _shift16(np.left_shift), 2))
 row("v_pk_lshrrev_b16", packed("u16", _shift16(np.right_shift), 2))
 row("v_pk_ashrrev_i16", packed("i16", _shift16(np.right_shift), 2))
