@@ -18,7 +18,7 @@ from coasm.emulator import ports
 from coasm.emulator.errors import Fault
 from coasm.emulator.floats import to_bf16
 from coasm.emulator.group import LANES, Deferred, Group
-from coasm.emulator.operands import Array, Context, Getter, Step
+from coasm.emulator.operands import Array, Context, Getter, Step, flush
 from coasm.emulator.operands import store as put_row
 from coasm.emulator.table import GFX942, GFX950, row
 from coasm.isa import M0, Literal, Operand, Parsed, Register, Word
@@ -305,29 +305,56 @@ def _decrement(old: Array, data: Array) -> Array:
     return np.where((old == 0) | (old > data), data, old - old.dtype.type(1))
 
 
+_FLOATS: dict[Any, tuple[Any, int]] = {
+    np.dtype(np.float16): (np.uint16, 1 << 9),
+    np.dtype(np.float32): (np.uint32, 1 << 22),
+    np.dtype(np.float64): (np.uint64, 1 << 51),
+}
+
+
+def _sum(old: Array, data: Array) -> Array:
+    """A float sum: a NaN stays one, quiet, the first of two; numbers without a sum give AMD's."""
+    total = old + data
+    if np.isnan(total).any():
+        unsigned, quiet = _FLOATS[total.dtype]
+        total = np.where(np.isnan(total), np.abs(total), total)  # x86's has its sign set
+        for value in (data, old):
+            bits = np.ascontiguousarray(value).view(unsigned) | unsigned(quiet)
+            total = np.where(np.isnan(value), bits.view(value.dtype), total)
+    return total
+
+
 def _add_bf16(old: Array, data: Array) -> Array:
     out = np.zeros(old.shape, np.uint32)
     for up in (np.uint32(0), np.uint32(16)):
         a, b = ((v >> up << np.uint32(16)).view(np.float32) for v in (old, data))
-        out |= to_bf16(a + b) << up
+        out |= to_bf16(_sum(a, b)) << up
     return out
 
 
 def _add_f16(old: Array, data: Array) -> Array:
     a, b = (np.ascontiguousarray(v)[:, None].view(np.float16) for v in (old, data))
-    return np.ascontiguousarray(a + b).view(np.uint32)[:, 0]
+    return np.ascontiguousarray(_sum(a, b)).view(np.uint32)[:, 0]
 
 
-def _less(old: Array, data: Array) -> Array:
+def _smaller(old: Array, data: Array) -> Array:
+    """As the ISA guides have it: what is no number, or the same number, changes nothing."""
     return np.where(data < old, data, old)
 
 
-def _greater(old: Array, data: Array) -> Array:
+def _larger(old: Array, data: Array) -> Array:
     return np.where(data > old, data, old)
 
 
+def _add_flushed(old: Array, data: Array) -> Array:
+    return flush(np.atleast_1d(_sum(flush(old), flush(data))))
+
+
 class Op:
-    """What an atomic does: ``update(old, data)`` on *dtype*, and the ufunc that does the same."""
+    """What an atomic does: ``update(old, data)`` on *dtype*, and the ufunc that does the same.
+
+    The ufunc of a float addition does so where everything is finite.
+    """
 
     def __init__(self, dtype: Any, update: Any, ufunc: Any = None, note: str = "") -> None:
         self.dtype, self.update, self.ufunc, self.note = dtype, update, ufunc, note
@@ -357,10 +384,10 @@ for _name, _sign, _update, _ufunc in _WIDE:
     for _at, _suffix in ((0, ""), (1, "_x2")):
         OPS[_name + _suffix] = Op(_TYPES[_sign][_at], _update, _ufunc)
 _ORDER = "float atomics add in the order of the waves"
-OPS["add_f32"] = Op(np.float32, np.add, np.add, _ORDER)
-OPS["add_f64"] = Op(np.float64, np.add, np.add, _ORDER)
-OPS["min_f64"] = Op(np.float64, _less)
-OPS["max_f64"] = Op(np.float64, _greater)
+OPS["add_f32"] = Op(np.float32, _sum, np.add, _ORDER)
+OPS["add_f64"] = Op(np.float64, _sum, np.add, _ORDER)
+OPS["min_f64"] = Op(np.float64, _smaller)
+OPS["max_f64"] = Op(np.float64, _larger)
 OPS["pk_add_bf16"] = Op(np.uint32, _add_bf16, None, _ORDER)
 OPS["pk_add_f16"] = Op(np.uint32, _add_f16, None, _ORDER)
 
@@ -391,8 +418,35 @@ def _size_of(op: Op, name: str) -> int:
     return int(np.dtype(op.dtype).itemsize) * (2 if name.startswith("cmpswap") else 1)
 
 
-def _ds_atomic(op: Op, returns: bool, swap: bool = False) -> Callable[[Context, Parsed], Step]:
+#: Only LDS has these.
+DS_OPS = {
+    **OPS,
+    "rsub": Op(np.uint32, lambda old, data: data - old),
+    "rsub_x2": Op(np.uint64, lambda old, data: data - old),
+    "min_f32": Op(np.float32, _smaller),
+    "max_f32": Op(np.float32, _larger),
+}
+
+
+def _ds_op(ctx: Context, name: str) -> Op:
+    """An operation of LDS in the mode of the wave, which its float atomics respect.
+
+    All but the addition of float64. Source: LLVM, ``SIISelLowering.cpp``.
+    """
+    if name == "add_f64" or not name.endswith(("f16", "f32", "f64")):
+        return DS_OPS[name]
+    kind = "f32" if name.endswith("f32") else "f16"
+    flushes = ctx.flushes_in(kind), ctx.flushes_out(kind)
+    if flushes == (False, False):
+        return DS_OPS[name]
+    if flushes == (True, True) and name == "add_f32":
+        return Op(np.float32, _add_flushed)
+    raise Fault("an atomic of LDS on floats with this handling of denormals is not emulated")
+
+
+def _ds_atomic(name: str, returns: bool) -> Callable[[Context, Parsed], Step]:
     def build(ctx: Context, parsed: Parsed) -> Step:
+        op = _ds_op(ctx, name)
         size = np.dtype(op.dtype).itemsize
         base = 1 if returns else 0
         address, offset, machine = (
@@ -409,7 +463,7 @@ def _ds_atomic(op: Op, returns: bool, swap: bool = False) -> Callable[[Context, 
                 ports.before_read(machine, s, parts, size)
             values = [np.ascontiguousarray(move.data(s)).view(op.dtype)[..., 0] for move in data]
             # DS compare-and-swap has the comparison first, then the replacement.
-            operand = np.stack(values[::-1], axis=-1) if swap else values[0]
+            operand = np.stack(values[::-1], axis=-1) if len(values) == 2 else values[0]
             old = ports.atomic(parts, (s.n, LANES), op.dtype, op.update, operand, op.ufunc, returns)
             if target is not None and old is not None:
                 target.fill(s, old[..., None].view(np.uint32))
@@ -419,39 +473,38 @@ def _ds_atomic(op: Op, returns: bool, swap: bool = False) -> Callable[[Context, 
     return build
 
 
+def _ds_row(name: str, op: str) -> None:
+    """``ds_KIND_TYPE`` and ``ds_KIND_rtn_TYPE``."""
+    kind, _, dtype = name.rpartition("_")
+    note = DS_OPS[op].note
+    if kind != "wrxchg":
+        row(f"ds_{name}", _ds_atomic(op, False), note)
+    row(f"ds_{kind}_rtn_{dtype}", _ds_atomic(op, True), note)
+
+
 for _ds, _op in (
-    ("add_{u}", "add"),
-    ("sub_{u}", "sub"),
-    ("inc_{u}", "inc"),
-    ("dec_{u}", "dec"),
-    ("min_{i}", "smin"),
-    ("max_{i}", "smax"),
-    ("min_{u}", "umin"),
-    ("max_{u}", "umax"),
-    ("and_{b}", "and"),
-    ("or_{b}", "or"),
-    ("xor_{b}", "xor"),
+    ("add_u", "add"),
+    ("sub_u", "sub"),
+    ("rsub_u", "rsub"),
+    ("inc_u", "inc"),
+    ("dec_u", "dec"),
+    ("min_i", "smin"),
+    ("max_i", "smax"),
+    ("min_u", "umin"),
+    ("max_u", "umax"),
+    ("and_b", "and"),
+    ("or_b", "or"),
+    ("xor_b", "xor"),
+    ("wrxchg_b", "swap"),
+    ("cmpst_b", "cmpswap"),
 ):
-    for _bits, _suffix in (("32", ""), ("64", "_x2")):
-        _stem = _ds.format(u="u" + _bits, i="i" + _bits, b="b" + _bits)
-        _kind, _, _type = _stem.partition("_")
-        row(f"ds_{_stem}", _ds_atomic(OPS[_op + _suffix], False))
-        row(f"ds_{_kind}_rtn_{_type}", _ds_atomic(OPS[_op + _suffix], True))
-for _bits, _suffix in (("32", ""), ("64", "_x2")):
-    row(f"ds_wrxchg_rtn_b{_bits}", _ds_atomic(OPS["swap" + _suffix], True))
-    row(f"ds_cmpst_b{_bits}", _ds_atomic(OPS["cmpswap" + _suffix], False, swap=True))
-    row(f"ds_cmpst_rtn_b{_bits}", _ds_atomic(OPS["cmpswap" + _suffix], True, swap=True))
-for _name in ("add_f32", "add_f64"):
-    _kind, _, _type = _name.partition("_")
-    row(f"ds_{_name}", _ds_atomic(OPS[_name], False), _ORDER)
-    row(f"ds_{_kind}_rtn_{_type}", _ds_atomic(OPS[_name], True), _ORDER)
-for _kind, _update in (("min", _less), ("max", _greater)):
-    for _type, _dtype in (("f32", np.float32), ("f64", np.float64)):
-        row(f"ds_{_kind}_{_type}", _ds_atomic(Op(_dtype, _update), False))
-        row(f"ds_{_kind}_rtn_{_type}", _ds_atomic(Op(_dtype, _update), True))
+    _ds_row(f"{_ds}32", _op)
+    _ds_row(f"{_ds}64", f"{_op}_x2")
+for _name in ("add", "min", "max"):
+    _ds_row(f"{_name}_f32", f"{_name}_f32")
+    _ds_row(f"{_name}_f64", f"{_name}_f64")
 for _name in ("pk_add_bf16", "pk_add_f16"):
-    row(f"ds_{_name}", _ds_atomic(OPS[_name], False), _ORDER)
-    row(f"ds_{_name.replace('add', 'add_rtn')}", _ds_atomic(OPS[_name], True), _ORDER)
+    _ds_row(_name, _name)
 
 
 def _bpermute(backward: bool) -> Callable[[Context, Parsed], Step]:
@@ -594,11 +647,15 @@ def _vector_atomic(space: str, name: str) -> Callable[[Context, Parsed], Step]:
         target = Move(ctx, parsed.operands[0], unit, "u") if returns else None
         bare = parsed._replace(operands=(operands[0], *operands[2:]))
         address, machine = _vector_address(ctx, bare, 0, space), ctx.machine
+        # The memory keeps the denormals of float32, LDS does as the mode says.
+        mixed = name == "add_f32" and ctx.flushes_in("f32")
 
         def step(s: Group) -> None:
             parts = port(machine, s, address(s), unit, unit, _active(s))
             if s.ds_queue and space == "flat":
                 ports.before_read(machine, s, parts, unit)
+            if mixed and any(part.space == "lds" for part in parts):
+                raise Fault("an atomic on floats in LDS with flushed denormals is not emulated")
             old = _run_atomic(s, parts, op, move, returns)
             if target is not None and old is not None:
                 target.fill(s, old)

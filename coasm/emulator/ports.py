@@ -282,7 +282,7 @@ def atomic(
     """``old = memory; memory = update(old, data)`` lane after lane; the old values if *returns*.
 
     *data* is [waves, lanes] of *dtype*, or with a last axis of its own (compare-and-swap). Waves
-    go in order, then lanes. *ufunc*, where there is one, does the same as *update*.
+    go in order, then lanes. *ufunc*, where there is one, does the same on finite numbers.
     """
     size = np.dtype(dtype).itemsize
     old = np.zeros(shape, dtype) if returns else None
@@ -292,7 +292,10 @@ def atomic(
         operand = data[mask]
         view = part.views[size].view(dtype)
         before = np.empty(len(where), dtype) if returns else None
-        if ufunc is not None and not returns:
+        plain = dtype not in (np.float32, np.float64) or bool(
+            np.isfinite(view[where]).all() and np.isfinite(operand).all()
+        )
+        if ufunc is not None and not returns and plain:
             ufunc.at(view, where, operand)
             continue
         # Rounds: in each, the first of the lanes that are left for every address.

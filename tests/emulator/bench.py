@@ -1,0 +1,84 @@
+"""Runs single instructions on the emulator, without a launch: one wave, its registers as given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from coasm.descriptor import resources
+from coasm.emulator import Memory, Options
+from coasm.emulator.group import SCALARS, Group
+from coasm.emulator.machine import Machine
+from coasm.emulator.operands import Context
+from coasm.emulator.program import EMPTY, program_of
+from coasm.llvm import Llvm
+from tests.emulator.harness import assemble
+
+#: Denormals are kept; a NaN is clamped to 0; IEEE mode is on.
+MODE = 0x3F0
+LDS, SCRATCH, GLOBAL = 8192, 512, 1 << 14
+
+
+class Bench:
+    """A machine whose code are *lines*; each can be run alone on a wave of its own."""
+
+    def __init__(self, llvm: Llvm, target: str, lines: Sequence[str]) -> None:
+        co = assemble(llvm, "\n".join([*lines, "s_endpgm"]), target, lds=LDS, vgprs=192, offset=128)
+        kernel = co.kernels[0]
+        program = program_of(co, kernel, llvm)
+        addresses = sorted(a for a in program.instructions if a >= kernel.entry)
+        assert len(addresses) == len(lines) + 1
+        self.addresses = dict(zip(lines, addresses[:-1], strict=True))
+        self.encodings = {
+            line: program.instructions[at].data for line, at in self.addresses.items()
+        }
+        self.memory = Memory()
+        self.base = self.memory.allocate(GLOBAL, "global")
+        asked = resources(kernel.descriptor, co.target)
+        self.machine = Machine(program, self.memory, asked, Options(), LDS, SCRATCH, 0)
+
+    def wave(self, mode: int = MODE) -> Group:
+        """A wave with all registers 0, all lanes on, and LDS and scratch 0."""
+        machine = self.machine
+        vector = np.zeros((machine.layout.rows, 1, 64), np.uint32)
+        scalar = np.zeros((SCALARS // 2, 1, 2), np.uint32)
+        scalar[63] = 0xFFFF_FFFF
+        zero = np.zeros(1, np.int64)
+        group = Group(machine.layout, vector, scalar, zero, zero, machine.constants)
+        group.mode, group.pending = mode, EMPTY
+        machine.start([group], 1, 1, 0)
+        return group
+
+    def run(self, line: str, group: Group) -> Group:
+        """*group* after the instruction, and after all that it left in flight.
+
+        Raises:
+            Fault: it is refused, or does what it may not.
+        """
+        machine = self.machine
+        context = Context(machine, group.mode, group.index)
+        step = machine._item(context, self.addresses[line], {}).step
+        # Constants that the instruction has are known to the groups of the machine.
+        with np.errstate(all="ignore"):
+            step(group)
+            machine._apply_vm(len(group.vm_queue))(group)
+            machine._apply_ds(len(group.ds_queue))(group)
+        return group
+
+    @property
+    def lds(self) -> np.ndarray:
+        """The bytes of LDS."""
+        view: np.ndarray = self.machine.lds_views[1]
+        return view[:LDS]
+
+    @property
+    def scratch(self) -> np.ndarray:
+        """The bytes of scratch, dwords interleaved over the lanes."""
+        view: np.ndarray = self.machine.scratch_views[1]
+        return view[: 64 * SCRATCH]
+
+    @property
+    def globals(self) -> np.ndarray:
+        """The bytes of the one buffer in global memory."""
+        return self.memory.view(self.base)
