@@ -8,10 +8,16 @@ LLVM's AsmParser.cpp, ``instantiateMacroLikeBody`` and ``printMacroInstantiation
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-__all__ = ["for_user", "warnings_in"]
+__all__ = ["for_user", "summed_up", "warnings_in"]
+
+#: Errors that are shown one by one; of more the first few, and how many there are.
+_ALL, _FEW = 10, 3
+#: What LLVM says of an instruction that another target has.
+_FOREIGN = "instruction not supported on this GPU"
 
 _PLACE = re.compile(r"(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<kind>error|warning|note): ")
 _FROM = re.compile(r"Included from (?P<file>.+):(?P<line>\d+):$")
@@ -66,6 +72,44 @@ def _blocks(lines: list[str]) -> Iterator[str]:
         block += [*ahead, line]
         ahead = []
     yield "\n".join([*block, *ahead])
+
+
+def summed_up(messages: str, target: str) -> str:
+    """*messages* of :func:`for_user`, of a source that was refused for *target*, made short.
+
+    Where most of many errors are instructions that the target does not have, that is the one error.
+    """
+    blocks = list(_blocks(messages.split("\n")))
+    errors = [(block, said) for block in blocks if (said := _said(block)) is not None]
+    if len(errors) <= _ALL:
+        return messages
+    foreign = [(block, said) for block, said in errors if said.startswith(_FOREIGN)]
+    if 2 * len(foreign) > len(errors):
+        block, said = foreign[0]
+        rest = len(errors) - len(foreign)
+        beside = f", and {rest:,} other error{'s' * (rest > 1)}" if rest else ""
+        return block.replace(
+            said,
+            f"{target} does not have this instruction, nor {len(foreign) - 1:,} more of this "
+            f"source{beside}; is it for another target (.amdgcn_target, --target)?",
+            1,
+        )
+    kinds = Counter(said for _, said in errors[_FEW:])
+    named = [f"{count:,} times {said}" for said, count in kinds.most_common(_FEW)]
+    left = len(errors) - _FEW
+    other = left - sum(count for _, count in kinds.most_common(_FEW))
+    named += [f"{other:,} other"] if other else []
+    shown = [block for block, _ in errors[:_FEW]]
+    return "\n".join([*shown, f"and {left:,} more errors: {'; '.join(named)}"])
+
+
+def _said(block: str) -> str | None:
+    """What the error says that a block is about; None where it is about none."""
+    for line in block.split("\n"):
+        found = _PLACE.match(line)
+        if found is not None:
+            return line[found.end() :] if found["kind"] == "error" else None
+    return None
 
 
 def warnings_in(messages: str) -> list[str]:

@@ -32,7 +32,7 @@ from coasm.asm.lines import (
     lines_of_marks,
     mark_lines,
 )
-from coasm.asm.messages import for_user, warnings_in
+from coasm.asm.messages import for_user, summed_up, warnings_in
 from coasm.codeobject import CodeObject, load
 from coasm.codeobject.elf import Elf
 from coasm.errors import AssemblyError, CoasmError, UnsupportedError
@@ -231,7 +231,7 @@ def build(
                 built, what = again, other
                 notes.append(f"assembled with {' '.join(other.features)}: without, LLVM refuses it")
                 break
-    said = for_user(built.messages, source.texts) if built.messages.strip() else ""
+    said = _said(source, what, built, tools)
     if built.object is None:
         raise _refused(source, said, options, what)
     what = _found(source, what, built, options)
@@ -421,6 +421,19 @@ def _assembled(source: _Source, what: Declared, llvm: Llvm) -> Built:
     )
 
 
+def _said(source: _Source, what: Declared, built: Built, llvm: Llvm) -> str:
+    """The assembler's messages for the source as the user has it."""
+    messages = built.messages
+    if not messages.strip():
+        return ""
+    if built.pins:  # their lines were assembled with labels in front
+        features = ",".join(feature_list(what))
+        version, setup = what.code_object_version, source.setup
+        text = encode(source.text)
+        messages = assemble(llvm, text, what.target, version, features, False, setup).messages
+    return for_user(messages, source.texts)
+
+
 def _meant(messages: str, source: _Source) -> tuple[str, TargetID] | None:
     """The triple and the target of the directive that the assembler found to be another."""
     found = _MISMATCH.search(messages)
@@ -438,7 +451,7 @@ def _refused(source: _Source, said: str, options: SourceOptions, what: Declared)
             f"{found[1]}:{found[2]}: .amdgcn_target says {_split(found[3])[1]}, --target "
             f"{what.target}; they must be the same"
         )
-    return _old(source) or AssemblyError(said)
+    return _old(source) or AssemblyError(summed_up(said, str(what.target)))
 
 
 def _found(source: _Source, what: Declared, built: Built, options: SourceOptions) -> Declared:

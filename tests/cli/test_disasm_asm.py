@@ -310,3 +310,29 @@ def test_roundtrip_json(kernel: Path, capsys: _Capture) -> None:
             assert row["status"] == "ok" and row["loaded_identical"] and row["file_identical"]
             assert set(row["checks"].values()) == {"identical"}
             assert (row["kernels"], row["instructions"], row["error"]) == (1, 4, None)
+
+
+def test_another_target_is_one_error(llvm: Llvm, tmp_path: Path, capsys: _Capture) -> None:
+    """Of 40 instructions of gfx950 in a source that says gfx942; each is an error to LLVM."""
+    line = "v_mfma_scale_f32_16x16x128_f8f6f4 a[0:3], v[0:7], v[8:15], a[0:3], v16, v17"
+    text = source({"k": f"\ts_nop 0\n{40 * f'    {line}{chr(10)}'}\ts_endpgm"}, "gfx942")
+    path = tmp_path / "k.s"
+    path.write_text(text)
+    number = text[: text.index(line)].count("\n") + 1
+    assert main(["asm", str(path), "--target", "gfx942"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("error:") == 2  # coasm's own, and this one
+    assert f"k.s:{number}:5: error: gfx942 does not have this instruction, nor 39 more" in error
+    assert main(["asm", str(path), "--target", "gfx950"]) == 0
+
+
+def test_many_errors_are_summed_up(llvm: Llvm, tmp_path: Path, capsys: _Capture) -> None:
+    path = tmp_path / "k.s"
+    for count, shown in ((10, 10), (25, 3)):
+        path.write_text(source({"k": "\n".join(f"\tx_nop {n}" for n in range(count))}, "gfx942"))
+        assert main(["asm", str(path), "--target", "gfx942"]) == 2
+        error = capsys.readouterr().err
+        assert error.count("invalid instruction, did you mean: s_nop, v_nop?\n") == shown + (
+            shown == 3
+        )
+    assert "and 22 more errors: 22 times invalid instruction" in error
