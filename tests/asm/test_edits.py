@@ -51,7 +51,7 @@ def _check_nops(co: CodeObject, llvm: Llvm) -> None:
     listed = exact_listing(co, llvm)
     text, count = _after_every_label(listed.text)
     assert count
-    result = assemble(text, llvm, name="edited.s")
+    result = assemble(text, name="edited.s")
     assert result.lost == 0
     rebuilt = load(result.data, name="rebuilt.co")
 
@@ -102,7 +102,7 @@ def test_nops_in_built_objects(
     co = load(path)
     sizes = symbols(co.data)
     text, _ = _after_every_label(exact_listing(co, llvm).text)
-    result = assemble(text, llvm)
+    result = assemble(text)
     for symbol, (address, size) in symbols(result.data).items():
         old = sizes[symbol][1]
         # Functions reach as far as they did: to the same label.
@@ -120,7 +120,7 @@ def test_nops_in_real_kernels(corpus: list[Path], llvm: Llvm) -> None:
 def test_a_branch_follows_its_label(llvm: Llvm) -> None:
     co = built(llvm, "top:\ns_nop 1\ns_cbranch_scc1 end\ns_branch top\nend:\ns_endpgm")
     text = exact_listing(co, llvm).text.replace("\ts_nop 1", "\ts_nop 1\n" + "\ts_nop 2\n" * 99)
-    data = assemble(text, llvm).data
+    data = assemble(text).data
     names, code = symbols(data), dump(llvm, data)
     assert {m: to for m, _, to in _branches(code)} == {
         "s_cbranch_scc1": names["end"][0],
@@ -132,7 +132,7 @@ def test_a_branch_follows_its_label(llvm: Llvm) -> None:
 def test_second_kernel_moves_and_its_descriptor_knows(llvm: Llvm) -> None:
     co = build(llvm, source({"a": "s_nop 1\ns_endpgm", "b": "s_nop 2\ns_endpgm"}))
     text = exact_listing(co, llvm).text.replace("\ts_nop 1", "\ts_nop 1\n" + "\ts_nop 3\n" * 80)
-    rebuilt = load(assemble(text, llvm).data)
+    rebuilt = load(assemble(text).data)
     first, second = rebuilt.kernels
     code = dump(llvm, rebuilt.data)
     assert code[first.entry][0] == "s_nop 1" and code[second.entry][0] == "s_nop 2"
@@ -148,15 +148,14 @@ def test_messages_name_the_file_and_line_of_the_user(llvm: Llvm) -> None:
     text = exact_listing(co, llvm).text
     line = text[: text.index("\ts_nop 1")].count("\n") + 1
     with pytest.raises(AssemblyError) as caught:
-        assemble(text.replace("\ts_nop 1", "\ts_nope 1"), llvm, name="my kernel.s")
+        assemble(text.replace("\ts_nop 1", "\ts_nope 1"), name="my kernel.s")
     assert f"my kernel.s:{line}:2: error: invalid instruction" in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("s_endpgm\n", "has no .amdgcn_target directive"),
-        ('.amdgcn_target "amdgcn-amd-amdhsa--gfx942"\n', "no .amdhsa_code_object_version"),
+        ("s_endpgm\n", "no .amdgcn_target, and no amdhsa.target in its metadata"),
         (
             '.amdgcn_target "amdgcn-amd-amdhsa--gfx999"\n.amdhsa_code_object_version 5\n',
             "unknown gfx target 'gfx999'",
@@ -173,7 +172,7 @@ def test_messages_name_the_file_and_line_of_the_user(llvm: Llvm) -> None:
 )
 def test_listings_that_name_no_target(text: str, message: str, llvm: Llvm) -> None:
     with pytest.raises(UnsupportedError, match=re.escape(message)) as caught:
-        assemble(text, llvm, name="x.s")
+        assemble(text, name="x.s")
     assert str(caught.value).startswith("x.s: ") and "\n" not in str(caught.value)
 
 
@@ -209,13 +208,13 @@ def test_like_unedited_and_edited(
         pytest.skip(f"this LLVM does not build {name}")
     original = load(path)
     text = exact_listing(original, llvm).text
-    unedited = assemble(text, llvm, like_object=original)
+    unedited = assemble(text, like_object=original)
     assert unedited.data == original.data
     assert not any("not kept" in warning for warning in unedited.warnings)
 
     edited_text = text.replace("\ts_endpgm", "\ts_nop 6\n\ts_endpgm")
-    plain = assemble(edited_text, llvm)
-    edited = assemble(edited_text, llvm, like_object=original)
+    plain = assemble(edited_text)
+    edited = assemble(edited_text, like_object=original)
     # Nothing that is loaded comes from the original, and what is not loaded does.
     assert loaded(edited.data) == loaded(plain.data)
     assert loaded(edited.data) != loaded(original.data)
@@ -240,7 +239,7 @@ def test_like_says_what_is_gone_and_what_is_new(llvm: Llvm) -> None:
     edited = re.sub(r"^gone:\n", "added:\n", text, flags=re.M)
     edited = edited.replace("\t.section\t.data", "\t.section\t.data2")
     edited += '\n\t.section\t.extra,"",@progbits\n\t.long 7\n'
-    result = assemble(edited, llvm, like_object=original)
+    result = assemble(edited, like_object=original)
     said = " ".join(result.warnings)
     assert "symbol 'gone' is no longer there" in said and ".extra" in said
     names = symbols(result.data)
@@ -251,6 +250,6 @@ def test_like_says_what_is_gone_and_what_is_new(llvm: Llvm) -> None:
 def test_like_another_target_is_said(llvm: Llvm) -> None:
     text = exact_listing(built(llvm, "s_endpgm", "gfx942"), llvm).text
     other = built(llvm, "s_endpgm", "gfx950")
-    result = assemble(text, llvm, like_object=other)
+    result = assemble(text, like_object=other)
     assert any("gfx942" in w and "gfx950" in w for w in result.warnings)
     assert load(result.data).target.name == "gfx942"

@@ -95,7 +95,7 @@ def test_hostile_names_come_back(name: bytes, llvm: Llvm) -> None:
     co = _named(llvm, name)
     text = exact_listing(co, llvm).text
     _is_harmless(text)
-    rebuilt = assemble(text, llvm).data
+    rebuilt = assemble(text).data
     assert loaded(rebuilt) == loaded(co.data)
     assert _names(rebuilt) == _names(co.data)
     found = roundtrip(co, llvm)
@@ -111,7 +111,7 @@ def test_local_names_of_their_own(name: bytes, llvm: Llvm) -> None:
         assert _names(changed.data).count(name) == 1 + both
         text = exact_listing(changed, llvm).text
         _is_harmless(text)
-        rebuilt = assemble(text, llvm, like_object=changed)
+        rebuilt = assemble(text, like_object=changed)
         assert rebuilt.data == changed.data
 
 
@@ -125,7 +125,7 @@ def test_a_name_that_looks_like_a_disassembly(after: int, llvm: Llvm) -> None:
         text = exact_listing(changed, llvm).text
         _is_harmless(text)
         assert text.count("\ts_nop 0\n") == 1
-        assert assemble(text, llvm, like_object=changed).data == changed.data
+        assert assemble(text, like_object=changed).data == changed.data
 
 
 def test_a_name_of_100_kilobytes(llvm: Llvm) -> None:
@@ -133,7 +133,7 @@ def test_a_name_of_100_kilobytes(llvm: Llvm) -> None:
     changed = _relabelled(co, {b"aaa": b"\x1b\n" * 50_000})
     text = exact_listing(changed, llvm).text
     _is_harmless(text)
-    assert assemble(text, llvm, like_object=changed).data == changed.data
+    assert assemble(text, like_object=changed).data == changed.data
 
 
 def _relabelled(co: CodeObject, names: dict[bytes, bytes]) -> CodeObject:

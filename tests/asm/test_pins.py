@@ -61,7 +61,7 @@ def _listed(llvm: Llvm, co: CodeObject, text: str) -> Exact:
 
 
 def _rebuilt(llvm: Llvm, text: str) -> Result:
-    return assemble(text, llvm, name="edited.s")
+    return assemble(text, name="edited.s")
 
 
 @pytest.mark.parametrize(("text", "target", "words"), _SAME_SIZE + _RESIZED)
