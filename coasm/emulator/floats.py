@@ -427,7 +427,8 @@ def _ieee_pick(smaller: bool) -> Function:
         zeros = (a == 0) & (b == 0)
         if zeros.any():
             negative = np.signbit(a) | np.signbit(b) if smaller else np.signbit(a) & np.signbit(b)
-            result = np.where(zeros, np.copysign(result, np.where(negative, -1.0, 1.0)), result)
+            sign = np.where(negative, -1.0, 1.0).astype(a.dtype)
+            result = np.where(zeros, np.copysign(result, sign), result)
         nans = np.isnan(a) | np.isnan(b)
         return np.where(nans, a + b, result) if nans.any() else result
 

@@ -70,13 +70,17 @@ class _Item(NamedTuple):
 def _unfinished(state: InFlight, item: _Item) -> int:
     """The registers of *item* that wait for data which it must not come before.
 
-    A load may write what an earlier one of its own counter still will: they end in order.
+    A load may write what an earlier one of its own counter still will: they end in order. A flat
+    load counts among those from memory, as in LLVM (SIInsertWaitcnts: the same type of VMEM).
     """
     used = state.mask & item.mask
     if item.queue in ("vm", "lds"):
         own, other = (state.vm, state.lgkm) if item.queue == "vm" else (state.lgkm, state.vm)
-        unordered = [f for f in own if not f.ordered]
-        used &= ~item.written | InFlight(tuple(unordered), other).mask
+        if item.queue == "vm":
+            other = tuple(f for f in other if f not in own)
+        else:
+            other += tuple(f for f in own if not f.ordered)
+        used &= ~item.written | InFlight((), other).mask
     return used
 
 
