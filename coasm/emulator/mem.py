@@ -231,6 +231,7 @@ def _ds_write(size: int, how: str = "u") -> Callable[[Context, Parsed], Step]:
             if machine.race is not None:
                 machine.race.write(machine, s, parts, size)
             if size < 4:
+                ports.settle(machine, s)
                 ports.store(parts, move.data(s), size)
                 parts = []
             _defer(machine, s, parts, move.data(s), place)
@@ -247,6 +248,7 @@ def _ds_write2(size: int, scale: int) -> Callable[[Context, Parsed], Step]:
         offsets = [parsed.number(name) * scale for name in ("offset0", "offset1")]
 
         def step(s: Group) -> None:
+            ports.settle(machine, s)
             for move, offset in zip(moves, offsets, strict=True):
                 parts = ports.lds(machine, s, address(s, offset), size, 4, _active(s))
                 if machine.race is not None:
@@ -628,6 +630,8 @@ def _vector_store(space: str, size: int, how: str) -> Callable[[Context, Parsed]
 
         def step(s: Group) -> None:
             parts = port(machine, s, address(s), size, _ANY_BYTE, _active(s))
+            if space == "flat":
+                ports.settle(machine, s)
             ports.store(parts, move.data(s), size)
 
         return step

@@ -32,6 +32,7 @@ __all__ = [
     "load",
     "scatter",
     "scratch",
+    "settle",
     "store",
 ]
 
@@ -322,17 +323,23 @@ def apply(machine: Machine, s: Group, entry: Deferred) -> None:
         scatter(machine.lds_views, entry.index[entry.valid], entry.values[entry.valid])
 
 
+def settle(machine: Machine, s: Group) -> None:
+    """The writes to LDS that the waves have in flight are done: they come before what follows."""
+    for entry in s.ds_queue:
+        if not entry.applied:
+            apply(machine, s, entry)
+            entry.applied = True
+
+
 def before_read(machine: Machine, s: Group, parts: list[Part], size: int) -> None:
     """A wave reads LDS: its own writes, even those without a wait, come first.
 
     Raises:
         Fault: it reads what another wave has written without a wait so far.
     """
+    settle(machine, s)
     owners = []
     for entry in s.ds_queue:
-        if not entry.applied:
-            apply(machine, s, entry)
-            entry.applied = True
         on = np.ones(entry.index.shape, bool) if entry.valid is None else entry.valid
         if on.any():
             dwords = covered(entry.index[on], 4 * entry.values.shape[-1])

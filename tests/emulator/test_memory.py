@@ -308,3 +308,50 @@ def test_lds_compare_and_swap_takes_the_comparison_first(llvm: Llvm) -> None:
     global_store_dword v1, v5, s[4:5]"""
     out = go(llvm, body, np.zeros(1, np.uint32), lds=64)
     assert out.tolist() == [10 << 8 | 5] + [10 << 8 | 10] * 63
+
+
+@pytest.mark.parametrize(
+    ("second", "wanted"),
+    [
+        ("ds_write_b8 v1, v3 offset:1", 0x1111_7711),
+        ("ds_write_b16 v1, v3 offset:2", 0x7777_1111),
+        ("ds_write_b16 v1, v3 offset:1", 0x1177_7711),
+        ("ds_write2_b32 v1, v3, v3 offset1:64", 0x7777_7777),
+        ("ds_write_b32 v1, v3", 0x7777_7777),
+    ],
+)
+def test_writes_to_lds_end_in_their_order(second: str, wanted: int, llvm: Llvm) -> None:
+    """No wait stands between the two: the LDS does a wave's instructions one after the other."""
+    body = f"""
+        v_mov_b32 v2, 0x11111111
+        v_mov_b32 v3, 0x77777777
+        ds_write_b32 v1, v2
+        {second}
+        ds_read_b32 v4, v1
+        s_waitcnt lgkmcnt(0)
+        global_store_dword v1, v4, s[4:5]
+    """
+    assert (go(llvm, body, np.zeros(1, np.uint32), lds=1024) == wanted).all()
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+@pytest.mark.parametrize("dwords", [1, 2, 3, 4])
+def test_loads_and_stores_at_any_byte(dwords: int, at: int, llvm: Llvm) -> None:
+    """Global memory, scratch and LDS: the bytes that NumPy finds there."""
+    wide = "" if dwords == 1 else f"x{dwords}"
+    last = 9 + dwords
+    source = np.random.default_rng(at).integers(0, 1 << 32, 64 * 5 + 4, dtype=np.uint32)
+    body = f"""
+        v_mul_u32_u24 v2, 20, v0
+        v_mul_u32_u24 v3, 20, v0
+        global_load_dword{wide} v[10:{last}], v2, s[6:7] offset:{at}
+        s_waitcnt vmcnt(0)
+        ds_write_b{32 * dwords} v3, v[10:{last}] offset:{at}
+        ds_read_b{32 * dwords} v[20:{last + 10}], v3 offset:{at}
+        s_waitcnt lgkmcnt(0)
+        global_store_dword{wide} v2, v[20:{last + 10}], s[4:5] offset:{4 - at}
+    """
+    out = go(llvm, body, source, size=64 * 5 + 4, lds=64 * 20 + 32).view(np.uint8)
+    taken = source.view(np.uint8)[: 64 * 20].reshape(64, 20)[:, at : at + 4 * dwords]
+    put = out[4 - at :][: 64 * 20].reshape(64, 20)[:, : 4 * dwords]
+    assert (put == taken).all()
