@@ -28,6 +28,7 @@ from coasm.asm.decode import (
     undecoded,
     without_halves,
 )
+from coasm.asm.follow import marked
 from coasm.asm.listing import Knowledge, Listing, head_lines, render
 from coasm.asm.names import display
 from coasm.asm.quirks import dont_care_rows, doubtful, dropped, has_respellings, respell
@@ -127,6 +128,8 @@ def _exact(
         for k in co.kernels
     }
     yaml = to_yaml(co.metadata_note, co.metadata) if co.metadata_note is not None else None
+    if yaml is not None:
+        yaml = marked(yaml, directives, co.target)
     references = find_references(co, code)
     remarks = {
         item.address: item.registers

@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from coasm.asm.code import Code, Instruction, Raw
+from coasm.asm.follow import FOLLOWS
 from coasm.asm.names import display, is_plain, spell, stand_in_line
 from coasm.asm.references import CodeReference, References
 from coasm.asm.sections import carried_sections, section_directive
@@ -782,6 +783,7 @@ class _Writer:
             self.note_line = len(self.lines)
             if plain:
                 assert self.yaml is not None
+                self.lines.append(f"\t{FOLLOWS}")
                 self.lines.append("\t.amdgpu_metadata")
                 self.lines += self.yaml.rstrip("\n").split("\n")
                 self.lines.append("\t.end_amdgpu_metadata")

@@ -23,6 +23,7 @@ from coasm.asm.build import (
     link_object,
     target_from_text,
 )
+from coasm.asm.follow import follow
 from coasm.asm.lines import (
     Included,
     Line,
@@ -214,7 +215,9 @@ def build(
     source = _opened(text, name, options)
     what, notes, triple = _declared(source, options)
     tools = find_llvm(llvm, processor=what.target.name)
-    source = source._replace(setup=source.setup._replace(triple=triple))
+    followed, changes = follow(source.text, what.target)
+    notes += changes
+    source = source._replace(text=followed, setup=source.setup._replace(triple=triple))
     built = _assembled(source, what, tools)
     if built.object is None:
         meant = None if options.target else _meant(built.messages, source)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from coasm.descriptor.codec import Descriptor, decode, describe, differences, pack
-from coasm.descriptor.directives import directives, encode, obstacle
+from coasm.descriptor.directives import directives, encode, extra_sgprs, obstacle
 from coasm.descriptor.table import ENTRY_OFFSET, SIZE, Field, fields_of
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ __all__ = [
     "differences",
     "directives",
     "encode",
+    "extra_sgprs",
     "fields_of",
     "obstacle",
     "pack",

@@ -18,7 +18,7 @@ from coasm.descriptor.table import COMPUTED, ENTRY_OFFSET, FIXED, USER_SGPRS, fi
 from coasm.errors import AssemblyError, UnsupportedError
 from coasm.target import Processor, TargetID
 
-__all__ = ["directives", "encode", "obstacle"]
+__all__ = ["directives", "encode", "extra_sgprs", "obstacle"]
 
 _LINE = re.compile(r"\s*(\.amdhsa_\w+)\s+(0|[1-9][0-9]{0,18}|0x[0-9a-fA-F]{1,16})\s*")
 _NEXT_VGPR, _NEXT_SGPR = ".amdhsa_next_free_vgpr", ".amdhsa_next_free_sgpr"
@@ -118,7 +118,7 @@ def encode(lines: Iterable[str], target: TargetID, code_object_version: int) -> 
         raise AssemblyError(
             "kernarg preload length + offset is larger than the kernarg segment size"
         )
-    extra = _extra_sgprs(target, given.get(_VCC, 1), given.get(_FLAT_SCRATCH, 1))
+    extra = extra_sgprs(target, given.get(_VCC, 1), given.get(_FLAT_SCRATCH, 1))
     # LLVM 22: with preloaded kernel arguments at least the user SGPRs are counted.
     sgprs = max(given[_NEXT_SGPR], count if length else 0)
     values["granulated_wavefront_sgpr_count"] = _sgpr_blocks(proc, sgprs, extra)
@@ -161,7 +161,7 @@ def _xnack(target: TargetID) -> bool:
     return target.processor.xnack and target.xnack != "off"
 
 
-def _extra_sgprs(target: TargetID, vcc: int, flat_scratch: int) -> int:
+def extra_sgprs(target: TargetID, vcc: int, flat_scratch: int) -> int:
     """How many SGPRs the assembler adds: it counts as ``getNumExtraSGPRs`` does."""
     proc = target.processor
     if proc.version >= (10,):
@@ -279,10 +279,10 @@ def _sgpr_lines(descriptor: Descriptor, noted: int | None) -> Iterator[str]:
         (count - included, vcc, flat)
         for count in ([] if noted is None else [noted])
         for vcc, flat in reserved
-        for included in (0, _extra_sgprs(target, vcc, flat))
+        for included in (0, extra_sgprs(target, vcc, flat))
     ]
     for vcc, flat in reserved:
-        extra = _extra_sgprs(target, vcc, flat)
+        extra = extra_sgprs(target, vcc, flat)
         most = min((blocks + 1) * 8 - extra, family.addressable_sgprs)
         trials += [(most, vcc, flat), (family.addressable_sgprs - extra, vcc, flat)]
     # With preloaded arguments LLVM 22 counts the user SGPRs at least (LLVM 19 does not): only a
@@ -292,7 +292,7 @@ def _sgpr_lines(descriptor: Descriptor, noted: int | None) -> Iterator[str]:
         if count < least:
             continue
         try:
-            found = _sgpr_blocks(proc, count, _extra_sgprs(target, vcc, flat))
+            found = _sgpr_blocks(proc, count, extra_sgprs(target, vcc, flat))
         except AssemblyError:
             continue
         if found == blocks:

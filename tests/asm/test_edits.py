@@ -186,6 +186,8 @@ def test_use_beyond_what_is_declared_is_warned_of(llvm: Llvm) -> None:
     edited = text.replace(
         ".amdhsa_group_segment_fixed_size 0", ".amdhsa_group_segment_fixed_size 64"
     )
+    assert coasm.assemble(edited).warnings == ()  # the metadata follows
+    edited = edited.replace("// coasm: these follow", "// these do not follow")
     (warning,) = coasm.assemble(edited).warnings
     assert "64 LDS bytes" in warning and ".group_segment_fixed_size is 0" in warning
 
