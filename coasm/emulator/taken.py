@@ -86,6 +86,8 @@ def check_taken(parsed: Parsed, seen: set[Operand | int], inert: str) -> None:
     for operand in parsed.operands:
         if isinstance(operand, Register):
             known = not seen.isdisjoint(operand.numbers)
+        elif isinstance(operand, Literal):
+            known = operand._replace(negate=False, absolute=False) in seen
         else:
             known = operand in seen or operand == Word("off")
         if not known:

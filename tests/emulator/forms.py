@@ -21,9 +21,6 @@ assert coasm.emulator.machine
 TARGETS = ("gfx942", "gfx950")
 _ERROR = re.compile(r"^<stdin>:(\d+):\d+: error", re.M)
 
-# Sources and results stand apart, so that nothing is both.
-_VECTOR = ("{v}", "v[{v}:{v1}]")
-
 
 def accepted(llvm: Llvm, target: str, lines: Iterable[str]) -> set[str]:
     """The *lines* that LLVM's assembler takes for *target*."""
@@ -42,6 +39,9 @@ def _span(file: str, first: int, count: int) -> str:
 
 
 def _vector_forms(name: str) -> Iterator[str]:
+    if "bitop3" in name:
+        yield f"{name} v40, v8, v10, v12 bitop3:0x6a"
+        return
     results = ("v40", "v[40:41]", "s40", "vcc", "v40, vcc", "v[40:41], vcc")
     if name.startswith("v_mfma"):
         for out, a, b in product((2, 4, 8, 16, 32), (1, 2, 4, 8), (1, 2, 4, 8)):
@@ -57,7 +57,7 @@ def _vector_forms(name: str) -> Iterator[str]:
             for sources in product(*sizes[:count]):
                 text = f"{name} {result}, {', '.join(sources)}"
                 yield text
-                if count == 2:
+                if re.match(r"v_(addc|subb|subbrev|cndmask)_", name):
                     yield text + ", vcc"
     yield name
     yield from (f"{name} v40, v8, 0x40490fdb, v10", f"{name} v40, v8, v10, 0x40490fdb")
@@ -78,27 +78,26 @@ def _scalar_forms(name: str) -> Iterator[str]:
 
 
 def _memory_forms(name: str) -> Iterator[str]:
+    """Addresses are in v20 and v21; data from v8 on, results from v40 on."""
     kind = name.split("_")[0]
-    for size in (1, 2, 3, 4):
-        data, old = _span("v", 8, size), _span("v", 40, size)
-        if kind == "ds":
-            yield from (f"{name} {old}, v20", f"{name} v20, {data}", f"{name} {old}, v20, {data}")
-            second = _span("v", 12, size)
-            yield from (f"{name} v20, {data}, {second}", f"{name} {old}, v20, {data}, {second}")
-        elif kind == "buffer":
-            yield f"{name} {data}, off, s[8:11], 0"
-        else:
-            address, off = {
-                "global": ("v[20:21]", ", off"),
-                "flat": ("v[20:21]", ""),
-                "scratch": ("v20", ", off"),
-            }[kind]
-            yield f"{name} {old}, {address}{off}"
-            yield f"{name} {address}, {data}{off}"
-            for unit in (1, 2):
-                yield f"{name} {_span('v', 40, unit)}, {address}, {data}{off} sc0"
+    spaces = {"ds": ("v20", ""), "flat": ("v[20:21]", ""), "global": ("v[20:21]", ", off")}
+    address, off = {**spaces, "scratch": ("v20", ", off")}.get(kind, ("", ""))
+    gives = any(word in name for word in ("load", "read", "swizzle", "permute", "_rtn_"))
     if "_lds_" in name:
         yield f"{name} v[20:21], off"
+    for size in (1, 2, 3, 4):
+        data, old, second = (_span("v", first, size) for first in (8, 40, 12))
+        if kind == "buffer":
+            yield f"{name} {data}, off, s[8:11], 0"
+        elif gives and kind == "ds":
+            yield from (f"{name} {old}, {address}", f"{name} {old}, {address}, {data}")
+            yield f"{name} {old}, {address}, {data}, {second}"
+        elif gives:
+            yield f"{name} {old}, {address}{off}"
+        elif kind == "ds":
+            yield from (f"{name} {address}, {data}", f"{name} {address}, {data}, {second}")
+        else:
+            yield f"{name} {address}, {data}{off}"
     yield name
 
 
