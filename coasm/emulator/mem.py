@@ -898,6 +898,9 @@ def _buffer_load(name: str, size: int, how: str) -> Callable[[Context, Parsed], 
     def build(ctx: Context, parsed: Parsed) -> Step:
         machine = ctx.machine
         if "lds" in parsed.modifiers:
+            processor = machine.co.target.processor
+            if size > 4 and processor.version < GFX950:
+                raise Fault(f"{processor.name} has no {parsed.mnemonic} to LDS")
             buffer = Buffer(ctx, parsed, 0)
             send = _dma(ctx, name, parsed.number("offset"))
 
