@@ -69,6 +69,7 @@ def roundtrip(
     from coasm.asm.build import link_object
     from coasm.asm.exact import exact_listing
     from coasm.asm.like import like
+    from coasm.asm.linking import declared_linking
     from coasm.compare import verify
 
     started = time.perf_counter()
@@ -76,7 +77,7 @@ def roundtrip(
         raise UnsupportedError(f"{co.name}: code object v3: LLVM no longer writes it")
     kernels = co.kernels
     listed = exact_listing(co, llvm, dump=dump)
-    fresh = link_object(listed.object, llvm)
+    fresh = link_object(listed.object, llvm, declared_linking(listed.text) or ())
     rebuilt = load(fresh, name=co.name)
     rebuilt.share_metadata(co)
     report = verify(co, rebuilt, llvm)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from coasm.asm.build import link_object
 from coasm.asm.like import like
+from coasm.asm.linking import declared_linking, linking_of
 from coasm.asm.source import NO_OPTIONS, SourceOptions, build
 from coasm.codeobject import CodeObject
 from coasm.llvm import Llvm
@@ -50,7 +52,11 @@ def assemble(
         UnsupportedError: it names no target, or one that cannot be written.
     """
     made = build(text, name, options, llvm)
-    data = made.data
+    if like_object is not None and declared_linking(text) is None:
+        assert made.built.object is not None
+        data = link_object(made.built.object, made.llvm, linking_of(like_object.elf))
+    else:
+        data = made.data
     warnings = list(made.warnings)
     target, version = made.what.target, made.what.code_object_version
     if like_object is not None:

@@ -9,6 +9,7 @@ import re
 import struct
 from typing import NamedTuple
 
+from coasm.asm.linking import NO_PADDING, unpadded
 from coasm.asm.names import parse_stand_ins
 from coasm.asm.pins import Pin, find_pins, mark, marked_positions
 from coasm.codeobject.elf import SHT_STRTAB, SHT_SYMTAB, Elf
@@ -171,13 +172,17 @@ def _rename(data: bytes, names: dict[str, str]) -> bytes:
     return bytes(result) + bytes(grown)
 
 
-def link_object(data: bytes, llvm: Llvm) -> bytes:
+def link_object(data: bytes, llvm: Llvm, linking: tuple[str, ...] = ()) -> bytes:
     """Link one relocatable object into a code object.
+
+    *linking* are options beside those that every code object is linked with, as
+    :func:`coasm.asm.linking.linking_of` finds them.
 
     Raises:
         AssemblyError: the linker refused it.
     """
-    return link(llvm, [data])
+    linked = link(llvm, [data], [option for option in linking if option != NO_PADDING])
+    return unpadded(linked) if NO_PADDING in linking else linked
 
 
 def feature_list(what: Declared) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from coasm.asm.decode import (
     without_halves,
 )
 from coasm.asm.follow import marked
+from coasm.asm.linking import NO_PADDING, linking_of
 from coasm.asm.listing import Knowledge, Listing, head_lines, render
 from coasm.asm.names import display
 from coasm.asm.quirks import dont_care_rows, doubtful, dropped, has_respellings, respell
@@ -140,14 +141,15 @@ def _exact(
     _ask(co, code, known, what, llvm)
     if whole and known.raw:
         return None
-    digest, commands = _digest(co.data), _commands(output, what)
+    linking = linking_of(co.elf)
+    digest, commands = _digest(co.data), _commands(output, what, linking)
     for _ in range(_ROUNDS):
         warnings = _warnings(co, code, references, known)
         listing = render(
             co,
             code,
             known,
-            head=head_lines(co, digest, what.features, commands, warnings),
+            head=head_lines(co, digest, what.features, linking, commands, warnings),
             yaml=yaml,
             directives=directives,
             remarks=remarks,
@@ -193,7 +195,7 @@ def _digest(data: bytes) -> str:
     return str(sha256(data).hexdigest())
 
 
-def _commands(output: str, what: Declared) -> tuple[str, str | None]:
+def _commands(output: str, what: Declared, linking: tuple[str, ...]) -> tuple[str, str | None]:
     import os
     import shlex
 
@@ -202,7 +204,11 @@ def _commands(output: str, what: Declared) -> tuple[str, str | None]:
     return (
         f"coasm asm {source} -o {result}",
         clang_command(
-            source, result, what.target, what.code_object_version, ",".join(what.features)
+            source,
+            result,
+            what.target,
+            what.code_object_version,
+            (*what.features, *(f"-Wl,{o}" for o in linking if o != NO_PADDING)),
         ),
     )
 

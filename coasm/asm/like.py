@@ -22,6 +22,7 @@ from coasm.codeobject.elf import (
     SHT_SYMTAB,
     STB_LOCAL,
     STT_FILE,
+    STT_SECTION,
 )
 from coasm.codeobject.layout import (
     FILE_HEADER_SIZE,
@@ -69,6 +70,7 @@ class _Layout:
         plan = self._plan()
         self.index_of_new = {n.index: i for i, (_, n) in enumerate(plan) if n is not None}
         self.index_of_old = {o.index: i for i, (o, _) in enumerate(plan) if o is not None}
+        self.new_of_old = {o.index: n for o, n in plan if o is not None and n is not None}
         contents, infos = self._contents(plan)
         body = bytearray(new.data[:loaded_end])
         headers: dict[int, SectionHeader] = {}
@@ -257,6 +259,12 @@ class _Layout:
                 rows.append((True, self._pack(symbol, symbol, offsets[symbol.index], old=True)))
                 continue
             other = pairs.get(symbol.index)
+            place = self.new_of_old.get(symbol.shndx)
+            if other is None and symbol.type == STT_SECTION and place is not None:
+                # Of --emit-relocs: the fresh link has no such relocations, and no symbols for them.
+                moved = symbol._replace(value=place.addr)
+                rows.append((True, self._pack(symbol, moved, offsets[symbol.index], old=True)))
+                continue
             if other is None:
                 self.remarks.append(f"symbol {display(symbol.name)!r} is no longer there")
                 continue

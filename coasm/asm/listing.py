@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from coasm.asm.code import Code, Instruction, Raw
 from coasm.asm.follow import FOLLOWS
+from coasm.asm.linking import NO_PADDING, link_line
 from coasm.asm.names import display, is_plain, spell, stand_in_line
 from coasm.asm.references import CodeReference, References
 from coasm.asm.sections import carried_sections, section_directive
@@ -678,6 +679,8 @@ class _Writer:
         for low, high in zip(ordered, [*ordered[1:], end], strict=True):
             kernel = descriptors.get(low)
             if kernel is not None and low >= after:
+                if low in self.data_labels and self.data_labels[low].endswith(f"_{section.index}"):
+                    self.lines.append(f"{self.data_labels[low]}:")
                 self._descriptor(kernel, symbols.get(low, []), section)
                 after = low + DESCRIPTOR_SIZE
                 continue
@@ -818,6 +821,7 @@ def head_lines(
     co: CodeObject,
     digest: str,
     features: tuple[str, ...],
+    linking: tuple[str, ...],
     commands: tuple[str, str | None],
     warnings: tuple[str, ...],
 ) -> list[str]:
@@ -832,10 +836,15 @@ def head_lines(
     if commands[1] is not None:
         lines += [
             f"// {display(commands[1])}",
-            "//   (clang alone leaves LLVM's encoding where a `pin` comment holds the original's)",
+            "//   (clang alone leaves LLVM's encoding where a `pin` comment holds the original's"
+            + (", and makes room in the RELRO segment)" if NO_PADDING in linking else ")"),
         ]
+    if features or linking:
+        lines.append("//")
     if features:
-        lines += ["//", f"// coasm: features {' '.join(features)}"]
+        lines.append(f"// coasm: features {' '.join(features)}")
+    if linking:
+        lines.append(link_line(linking))
     if co.code_object_version < 4:
         lines += ["//", "// LLVM no longer writes code object v3: this listing says v4."]
     if warnings:

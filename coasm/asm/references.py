@@ -245,6 +245,8 @@ def _pointers(co: CodeObject) -> dict[int, dict[int, Pointer]]:
                 frames[p.offset + 4] = Pointer(4, p.target + p.size, False, base=p.target)
     for relocation in co.elf.relocations:
         table = co.elf.sections[relocation.section]
+        if not table.alloc:
+            continue  # what the linker has resolved (--emit-relocs)
         where = f"{co.name}: section {display(table.name)!r}: the relocation of"
         place = co.section_at(relocation.offset)
         if (

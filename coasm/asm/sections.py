@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coasm.asm.linking import BUILD_ID
 from coasm.asm.names import display
 from coasm.codeobject import CodeObject, Section
 from coasm.codeobject.elf import (
@@ -27,7 +28,7 @@ __all__ = ["carried_sections", "is_linker_made", "section_directive"]
 _LINKER_TYPES = frozenset(
     (SHT_NULL, SHT_DYNSYM, SHT_GNU_HASH, SHT_HASH, SHT_DYNAMIC, SHT_STRTAB, SHT_SYMTAB)
 )
-_LINKER_NAMES = frozenset((".relro_padding", ".comment", ".got"))
+_LINKER_NAMES = frozenset((".relro_padding", ".comment", ".got", BUILD_ID))
 
 #: Section flags and how they are written. Loaded sections were merged already, and doing it again
 #: might change them; the assembler insists on what it knows of debug sections.
@@ -52,9 +53,8 @@ def carried_sections(co: CodeObject) -> list[Section]:
             continue
         where = f"{co.name}: section {display(section.name)!r}"
         if section.type in (SHT_REL, SHT_RELA):
-            if section.size and not section.alloc:
-                raise UnsupportedError(f"{where}: relocations in a linked object are not handled")
-            continue  # dynamic relocations: the linker makes them from what refers to an address
+            # Dynamic ones the linker makes from what refers to an address; others it has resolved.
+            continue
         if section.type not in (SHT_PROGBITS, SHT_NOBITS, SHT_NOTE):
             raise UnsupportedError(f"{where}: section type {section.type:#x} is not handled")
         if section.flags & ~_MERGED & ~sum(bit for bit, _ in _FLAGS):

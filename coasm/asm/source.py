@@ -33,6 +33,7 @@ from coasm.asm.lines import (
     lines_of_marks,
     mark_lines,
 )
+from coasm.asm.linking import declared_linking
 from coasm.asm.messages import for_user, summed_up, warnings_in
 from coasm.codeobject import CodeObject, load
 from coasm.codeobject.elf import Elf
@@ -144,9 +145,14 @@ class BuiltSource:
         """
         assert self.built.object is not None
         try:
-            return link_object(self.built.object, self.llvm)
-        except AssemblyError as error:
-            raise AssemblyError(f"{self.name}: {error}") from None
+            return link_object(self.built.object, self.llvm, self._linking)
+        except CoasmError as error:
+            raise type(error)(f"{self.name}: {error}") from None
+
+    @property
+    def _linking(self) -> tuple[str, ...]:
+        """How the object is linked, where the source's head says it."""
+        return declared_linking(self.source.text) or ()
 
     @cached_property
     def co(self) -> CodeObject:
@@ -176,7 +182,7 @@ class BuiltSource:
         if made.data is None or not self._is_same(made.data):
             return {}
         try:
-            linked = Elf(link_object(made.data, self.llvm), self.name)
+            linked = Elf(link_object(made.data, self.llvm, self._linking), self.name)
             table = next((s.data for s in linked.sections if s.name == ".debug_line"), b"")
             if marked is not None:
                 return lines_of_marks(table, marked)

@@ -303,10 +303,17 @@ _CLANG_FLAGS = {"+wavefrontsize64": "-mwavefrontsize64"}
 
 
 def clang_command(
-    source: str, output: str, target: TargetID, code_object_version: int, mattr: str = ""
+    source: str,
+    output: str,
+    target: TargetID,
+    code_object_version: int,
+    extras: Sequence[str] = (),
 ) -> str | None:
-    """The command that assembles and links a listing with plain clang; None where none does."""
-    extra = [_CLANG_FLAGS.get(feature) for feature in mattr.split(",") if feature]
+    """The command that assembles and links a listing with plain clang; None where none does.
+
+    *extras* are subtarget features, and options for the linker (``-Wl,…``).
+    """
+    extra = [e if e.startswith("-Wl,") else _CLANG_FLAGS.get(e) for e in extras]
     if None in extra:
         return None
     flags = " ".join(
