@@ -134,8 +134,8 @@ def assembling(llvm: Llvm, text: str, path: str) -> list[list[str]]:
     Path(path).write_text(text, "utf-8", "surrogateescape")
     made, linked = f"{path}.o", f"{path}.co"
     said = declared(text)
-    target, version, mattr = said.target, said.code_object_version, ",".join(said.features)
-    plain = clang_command(path, linked, target, version, mattr)
+    target, version = said.target, said.code_object_version
+    plain = clang_command(path, linked, target, version, said.features)
     if plain is not None:
         return [[llvm.clang, *shlex.split(plain)[1:]]]
     assert llvm.mc is not None, "the benchmark needs llvm-mc"

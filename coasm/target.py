@@ -20,6 +20,7 @@ __all__ = [
     "TargetID",
     "VgprFile",
     "processor",
+    "relative",
 ]
 
 #: ELF header ``EI_ABIVERSION`` → code object version.
@@ -197,6 +198,17 @@ _ALL = (
 #: Every processor coasm knows, by its LLVM name.
 PROCESSORS = {p.name: p for p in _ALL}
 _BY_MACH = {p.mach: p for p in _ALL}
+
+
+#: Processors that LLVM has dropped (by LLVM 22) → the one that has all their instructions, in the
+#: same encodings: what is there for that one serves them too. Source: llvm-project pull request
+#: 126763, which removed them (compilers made their stores `sc0 sc1`; they differ in nothing else).
+_RELATIVES = {"gfx940": "gfx942", "gfx941": "gfx942"}
+
+
+def relative(name: str) -> str:
+    """The processor whose instructions those of *name* are: nearly always itself."""
+    return _RELATIVES.get(name, name)
 
 
 def processor(name: str) -> Processor:

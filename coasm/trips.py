@@ -270,7 +270,7 @@ def _dump_together(objects: list[CodeObject], llvm: Llvm) -> dict[int, Any]:
             names.append(os.path.join(folder, f"{number}.co"))
             with open(names[-1], "wb") as file:
                 file.write(co.data)
-        dump = objdump(llvm, names, ",".join(first_features(objects[0].target)))
+        dump = objdump(llvm, names, objects[0].target, ",".join(first_features(objects[0].target)))
     if not dump.complete:
         return {}
     starts = [0]

@@ -200,7 +200,7 @@ def decode(
         with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
             path = os.path.join(folder, "in.co")
             write_bytes(path, co.data)
-            dump = objdump(llvm, [path], mattr)
+            dump = objdump(llvm, [path], co.target, mattr)
     found = _covering(co, dump.text) if dump.complete else None
     if found is None:
         rows = parse_dump(dump.text) if dump.complete else []
@@ -481,7 +481,7 @@ def decode_bytes(
     with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
         path = os.path.join(folder, "probe.co")
         write_bytes(path, probe(co.target, co.elf.header.abi_version, code, starts))
-        dump = objdump(llvm, [path], mattr)
+        dump = objdump(llvm, [path], co.target, mattr)
     return parse_dump(dump.text) if dump.complete else None
 
 

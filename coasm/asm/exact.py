@@ -142,7 +142,7 @@ def _exact(
     if whole and known.raw:
         return None
     linking = linking_of(co.elf)
-    digest, commands = _digest(co.data), _commands(output, what, linking)
+    digest, commands = _digest(co.data), _commands(output, what, linking, llvm)
     for _ in range(_ROUNDS):
         warnings = _warnings(co, code, references, known)
         listing = render(
@@ -195,14 +195,19 @@ def _digest(data: bytes) -> str:
     return str(sha256(data).hexdigest())
 
 
-def _commands(output: str, what: Declared, linking: tuple[str, ...]) -> tuple[str, str | None]:
+def _commands(
+    output: str, what: Declared, linking: tuple[str, ...], llvm: Llvm
+) -> tuple[str, str | None]:
     import os
     import shlex
 
     name = os.path.basename(output) or "FILE.s"
     source, result = shlex.quote(name), shlex.quote(os.path.splitext(name)[0] + ".rebuilt.co")
+    own = f"coasm asm {source} -o {result}"
+    if not llvm.knows(what.target.name):
+        return own, None  # clang takes a relative's name alone, and would write that
     return (
-        f"coasm asm {source} -o {result}",
+        own,
         clang_command(
             source,
             result,

@@ -40,7 +40,7 @@ from coasm.codeobject.elf import Elf
 from coasm.errors import AssemblyError, CoasmError, UnsupportedError
 from coasm.llvm import Llvm, find_llvm
 from coasm.llvm.run import TRIPLE, Setup, assemble
-from coasm.target import ABI_TO_COV, TargetID
+from coasm.target import ABI_TO_COV, TargetID, relative
 
 __all__ = ["NO_OPTIONS", "BuiltSource", "SourceOptions", "build", "declared"]
 
@@ -321,7 +321,13 @@ def _declared(source: _Source, options: SourceOptions) -> tuple[Declared, list[s
         if options.target is not None:
             triple, target = TRIPLE, target_from_text(options.target)
             if directive is not None:
-                triple = _split(directive[1])[0]
+                triple, said = _split(directive[1])
+                name = said.partition(":")[0]
+                # To an LLVM that has dropped one of them they are the same.
+                if name != target.name and relative(name) == relative(target.name):
+                    raise UnsupportedError(
+                        f".amdgcn_target says {said}, --target {target}; they must be the same"
+                    )
         elif directive is not None:
             triple, text = _split(directive[1])
             target = target_from_text(text)

@@ -124,7 +124,7 @@ def compare(
     if llvm is None:
         llvm = find_llvm(processor=original.target.name)
     for co in (original, rebuilt):
-        if not llvm.knows(co.target.name):
+        if llvm.name_of(co.target.name) is None:
             raise UnsupportedError(
                 f"{co.name}: {co.target.name} is not known to the LLVM in {llvm.directory}"
             )

@@ -19,6 +19,7 @@ from coasm.emulator.machine import Machine, Stopped, now
 from coasm.emulator.memory import Memory
 from coasm.emulator.program import EMPTY, Program, program_of
 from coasm.errors import UnsupportedError
+from coasm.target import relative
 
 if TYPE_CHECKING:
     from coasm.codeobject import CodeObject, Kernel
@@ -124,7 +125,7 @@ def _check(
     lds: int,
 ) -> None:
     processor = co.target.processor
-    if processor.name not in TARGETS:
+    if relative(processor.name) not in TARGETS:
         raise UnsupportedError(
             f"{co.name}: {processor.name} is not emulated; {' and '.join(TARGETS)} are"
         )

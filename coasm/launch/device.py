@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from coasm.codeobject import CodeObject, Kernel
 from coasm.errors import DeviceError, LaunchError, UnsupportedError
 from coasm.launch.arguments import Geometry
-from coasm.target import TargetID
+from coasm.target import TargetID, relative
 
 if TYPE_CHECKING:
     import numpy as np
@@ -198,7 +198,7 @@ def open_device(
             if backend == "hip":
                 raise
             reason = f"no usable GPU ({error}): using the emulator"
-    if target.name not in EMULATED:
+    if relative(target.name) not in EMULATED:
         because = f"; {reason}" if reason else ""
         raise UnsupportedError(
             f"the emulator runs {' and '.join(EMULATED)}, not {target.name}{because}"

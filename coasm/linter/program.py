@@ -20,6 +20,7 @@ from coasm.codeobject.elf import STT_FUNC
 from coasm.errors import UnsupportedError
 from coasm.linter.findings import Place
 from coasm.linter.operation import Operation, operation
+from coasm.target import relative
 
 if TYPE_CHECKING:
     from coasm.asm.references import CodeReference
@@ -128,7 +129,7 @@ def build_program(
         UnsupportedError: no such kernel.
     """
     jumps = _proven_jumps(co, code)
-    processor = co.target.name
+    processor = relative(co.target.name)
     instructions: list[Instruction] = []
     ends: set[int] = set()  # operations behind which there is no code
     for index in sorted(code):

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from coasm.errors import CoasmError, ToolError, UnsupportedError
+from coasm.target import relative
 
 __all__ = ["MINIMUM_VERSION", "Llvm", "find_llvm"]
 
@@ -37,7 +38,7 @@ _KNOWN_SINCE = {
     "gfx1250": 22,
     "gfx1251": 22,
 }
-_REMOVED = frozenset(("gfx940", "gfx941"))  # in LLVM 19, no longer in LLVM 22
+_REMOVED = {"gfx940": 22, "gfx941": 22}  # in LLVM 19, no longer in that one
 
 
 @dataclass(frozen=True)
@@ -84,16 +85,31 @@ class Llvm:
         Raises:
             ToolError: clang had to be asked, and cannot be run.
         """
+        if self.major >= _REMOVED.get(processor, self.major + 1):
+            return False
         if processor not in _REMOVED and self.major >= _KNOWN_SINCE.get(processor, MINIMUM_VERSION):
             return True
         return processor in self.processors
+
+    def name_of(self, processor: str) -> str | None:
+        """What this LLVM calls *processor*; a relative's name where it knows only that.
+
+        None where it knows neither. What is assembled under a relative's name gets its own
+        ``e_flags`` back (:func:`coasm.llvm.run.assemble`).
+
+        Raises:
+            ToolError: clang had to be asked, and cannot be run.
+        """
+        names = dict.fromkeys((processor, relative(processor)))
+        return next((name for name in names if self.knows(name)), None)
 
 
 def find_llvm(directory: str | None = None, *, processor: str | None = None) -> Llvm:
     """The LLVM tools to use: those of *directory*, or of the first suitable place.
 
-    With *processor* (``gfx942``) the LLVM must know it; places that do not are passed over. A
-    directory that was named by *directory* or ``COASM_LLVM`` is used, or refused, never replaced.
+    With *processor* (``gfx942``) the LLVM must know it or a relative of it; places that do not are
+    passed over. A directory that was named by *directory* or ``COASM_LLVM`` is used, or refused,
+    never replaced.
 
     Raises:
         ToolError: a tool is missing, the LLVM is older than :data:`MINIMUM_VERSION`, or there is
@@ -104,13 +120,13 @@ def find_llvm(directory: str | None = None, *, processor: str | None = None) -> 
     if named is not None and (named or directory is not None):
         source = "COASM_LLVM" if directory is None else "--llvm"
         llvm = _named(named, source)
-        if processor is not None and not llvm.knows(processor):
+        if processor is not None and llvm.name_of(processor) is None:
             raise _unknown(llvm, processor)
         return llvm
 
     refused: list[CoasmError] = []
     for llvm in _implicit(refused):
-        if processor is None or llvm.knows(processor):
+        if processor is None or llvm.name_of(processor) is not None:
             return llvm
         refused.append(_unknown(llvm, processor))
     for error in refused:  # what would have served but for the processor says more than the rest

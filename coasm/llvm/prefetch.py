@@ -61,7 +61,7 @@ def start(arguments: Sequence[str]) -> None:
         output = tempfile.TemporaryFile(prefix="coasm-")  # noqa: SIM115  (outlives this call)
         # Absolute: a name that starts with "-" or "@" would mean something else to the tool.
         target = TargetID.from_e_flags(int.from_bytes(header[48:52], "little"), header[8])
-        arguments = objdump_arguments(",".join(first_features(target)))
+        arguments = objdump_arguments(llvm, target, ",".join(first_features(target)))
         command = [llvm.objdump, *arguments, os.path.abspath(path)]
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.DEVNULL

@@ -7,6 +7,7 @@ where it is there (it starts faster), ``clang -cc1as`` elsewhere: both are the s
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -14,7 +15,7 @@ import time
 from collections.abc import Sequence
 from typing import IO, NamedTuple
 
-from coasm.errors import AssemblyError, ToolError
+from coasm.errors import AssemblyError, ToolError, UnsupportedError
 from coasm.llvm.find import Llvm
 from coasm.target import TargetID
 
@@ -161,13 +162,19 @@ def _read_bytes(path: str) -> bytes:
         return file.read()
 
 
-def objdump(llvm: Llvm, paths: Sequence[str | os.PathLike[str]], mattr: str = "") -> Dump:
-    """Disassemble the code sections of *paths* (all of one target; see :mod:`coasm.asm.decode`).
+def objdump(
+    llvm: Llvm, paths: Sequence[str | os.PathLike[str]], target: TargetID, mattr: str = ""
+) -> Dump:
+    """Disassemble the code sections of *paths*, all for *target*; see :mod:`coasm.asm.decode`.
 
     ``llvm-objdump`` crashes on some byte patterns: ``complete`` is False then, and the text is
     what came before.
     """
-    command: list[str | os.PathLike[str]] = [llvm.objdump, *objdump_arguments(mattr), *paths]
+    command: list[str | os.PathLike[str]] = [
+        llvm.objdump,
+        *objdump_arguments(llvm, target, mattr),
+        *paths,
+    ]
     output, status = _gather(command)
     return Dump(output.decode("utf-8", "surrogateescape"), status == 0)
 
@@ -188,12 +195,27 @@ def first_features(target: TargetID) -> tuple[str, ...]:
     return (TRUE16,) if has_true16(target) else ()
 
 
-def objdump_arguments(mattr: str = "") -> list[str]:
+def objdump_arguments(llvm: Llvm, target: TargetID, mattr: str = "") -> list[str]:
     """The arguments of a disassembly before its files."""
     arguments = ["-d", "-z"]
+    name = _name(llvm, target)
+    if name != target.name:
+        arguments.append(f"--mcpu={name}")
     if mattr:
         arguments.append(f"--mattr={mattr}")
     return arguments
+
+
+def _name(llvm: Llvm, target: TargetID) -> str:
+    """What the tools call the target's processor.
+
+    Raises:
+        UnsupportedError: they know neither it nor a relative.
+    """
+    name = llvm.name_of(target.name)
+    if name is None:
+        raise UnsupportedError(f"{target.name} is not known to the LLVM in {llvm.directory}")
+    return name
 
 
 def assembler_command(
@@ -211,11 +233,12 @@ def assembler_command(
     """
     version = [f"--amdhsa-code-object-version={code_object_version}"] if code_object_version else []
     include = [part for folder in setup.include for part in ("-I", folder)]
+    name = _name(llvm, target)
     if llvm.mc is None:
         return [
             llvm.clang,
             "-cc1as",
-            *("-triple", setup.triple, "-filetype", "obj", "-target-cpu", target.name),
+            *("-triple", setup.triple, "-filetype", "obj", "-target-cpu", name),
             *(part for f in mattr.split(",") if f for part in ("-target-feature", f)),
             *(part for option in version for part in ("-mllvm", option)),
             *(["-debug-info-kind=constructor"] if line_table else []),
@@ -227,7 +250,7 @@ def assembler_command(
     return [
         llvm.mc,
         f"-triple={setup.triple}",
-        f"-mcpu={target.name}",
+        f"-mcpu={name}",
         *version,
         "-filetype=obj",
         *([f"-mattr={mattr}"] if mattr else []),
@@ -264,6 +287,7 @@ def assemble(
 ) -> Assembled:
     """Assemble *source* into a relocatable object. Messages name the input ``<stdin>``.
 
+    Where LLVM knows only a relative of the target, source and object are that one's to LLVM alone.
     See :func:`assembler_command` for the rest.
 
     Raises:
@@ -271,6 +295,9 @@ def assemble(
         AssemblyError: it crashed.
     """
     command = assembler_command(llvm, target, code_object_version, mattr, line_table, setup)
+    name = _name(llvm, target)
+    if name != target.name:
+        source = _DIRECTIVE.sub(rb"\g<1>" + name.encode(), source)
     with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
         try:
             key = tuple(command)
@@ -295,7 +322,17 @@ def assemble(
             raise AssemblyError(f"the assembler crashed ({name}) on this input")
         if process.returncode != 0:
             return Assembled(None, messages)
-        return Assembled(_read_bytes(out), messages)
+        data = _read_bytes(out)
+        if name != target.name:
+            data = data[:_MACH] + bytes([target.processor.mach]) + data[_MACH + 1 :]
+        return Assembled(data, messages)
+
+
+#: The processor's name in the directive, and the byte of ``e_flags`` that says it.
+_DIRECTIVE = re.compile(
+    rb'(?m)^([ \t]*\.amdgcn_target[ \t]+"amdgcn-amd-amdhsa-[a-z]*-)gfx[0-9a-z]+'
+)
+_MACH = 48
 
 
 #: Features that clang's driver has a flag for; it cannot be told of the others.

@@ -154,7 +154,7 @@ def test_an_object_without_padding(
     assert declared is not None and NO_PADDING in declared
     edited = listing.text.replace("\ts_endpgm", "\ts_nop 0\n\ts_endpgm", 1)
     assert edited != listing.text
-    made = load(assemble(edited, llvm, like_object=co).data)
+    made = load(assemble(edited, llvm.directory, like_object=co).data)
     assert [s.name for s in made.sections if s.alloc] == [s.name for s in co.sections if s.alloc]
     assert linking_of(made.elf) == declared
 
@@ -188,7 +188,7 @@ def test_other_options_are_refused(option: str, llvm: Llvm, relocatable: dict[st
     with pytest.raises(UnsupportedError, match="line 1"):
         declared_linking(text)
     with pytest.raises(CoasmError):
-        assemble(f"{text}\t.amdhsa_code_object_version 6\n\ts_endpgm\n", llvm)
+        assemble(f"{text}\t.amdhsa_code_object_version 6\n\ts_endpgm\n", llvm.directory)
 
 
 def test_real_objects_of_an_older_lld(corpus: list[Path], llvm: Llvm) -> None:
