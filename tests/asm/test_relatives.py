@@ -65,7 +65,9 @@ def test_an_edit_keeps_the_target(name: str, gfx942: dict[str, Path], llvm: Llvm
     assert (report.verdicts["header"], report.verdicts["text"]) == ("identical", "different")
     # An error of the assembler names the target and the line as the user has them.
     with pytest.raises(CoasmError, match=r"k\.s:\d+:\d+: error"):
-        assemble(text.replace("\ts_endpgm", "\ts_wait_alu 0\n\ts_endpgm"), llvm.directory, name="k.s")
+        assemble(
+            text.replace("\ts_endpgm", "\ts_wait_alu 0\n\ts_endpgm"), llvm.directory, name="k.s"
+        )
 
 
 @pytest.mark.parametrize("name", _MACH)
