@@ -46,7 +46,7 @@ _WORDS = frozenset(
 _LABELS = r'\s*(?:(?:"(?:[^"\\]|\\.)*"|[\w.$@\\]+)\s*:(?!:)\s*)*'
 _WORD = re.compile(_LABELS + r"([\w.$@\\]+)")
 _INCLUDE = re.compile(_LABELS + r'\.include\s+"([^"]+)"')
-_OWN_LINE = re.compile(_LABELS + r"(?:\.loc\b|\.file\s+\d|\.cfi_sections\b)")
+_OWN_LINE = re.compile(_LABELS + r"(?:\.loc\b|\.file\s+\d)")
 _COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|//|;|/\*')
 #: Blocks in which no directive may stand, and what ends them.
 _BLOCKS = {

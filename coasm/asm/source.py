@@ -44,8 +44,9 @@ from coasm.target import ABI_TO_COV, TargetID, relative
 
 __all__ = ["NO_OPTIONS", "BuiltSource", "SourceOptions", "build", "declared"]
 
-_TARGET = re.compile(r'^[ \t]*\.amdgcn_target[ \t]+"([^"]*)"', re.M)
-_TARGET_PARTS = re.compile(r"(amdgcn-[^-]*-([^-]*))-([^-]*)-(.*)")
+_TARGET = re.compile(r'^[ \t]*\.amdgcn_target[ \t]+"([^"\\]*)"', re.M)
+# LLVM 23 writes amdgpu9.42 and the like, which LLVM 22 does not know, where amdgcn stood before.
+_TARGET_PARTS = re.compile(r"(amdgcn|amdgpu[\w.]*)-([^-]*)-([^-]*)-([^-]*)-(.*)")
 _MISMATCH = re.compile(
     r"(.+?):(\d+):\d+: error: \.amdgcn_target directive's target id (\S+) does not match"
 )
@@ -109,6 +110,7 @@ class _Source(NamedTuple):
     text: str
     files: Mapping[str, Included]
     setup: Setup
+    newer: bool = False  # its .amdgcn_target is as LLVM 23 writes it
 
     @property
     def texts(self) -> dict[str, str]:
@@ -159,7 +161,8 @@ class BuiltSource:
         """The code object, loaded; the emulator's faults name the source's lines."""
         from dataclasses import replace
 
-        return replace(load(self.data, name=self.name), line_of=self.line_of, remarks=self.notes)
+        remarks = (*self.notes, *self.warnings)
+        return replace(load(self.data, name=self.name), line_of=self.line_of, remarks=remarks)
 
     @cached_property
     def lines(self) -> dict[int, Line]:
@@ -223,7 +226,8 @@ def build(
     tools = find_llvm(llvm, processor=what.target.name)
     followed, changes = follow(source.text, what.target)
     notes += changes
-    source = source._replace(text=followed, setup=source.setup._replace(triple=triple))
+    source = _known_triple(source._replace(text=followed))
+    source = source._replace(setup=source.setup._replace(triple=triple))
     built = _assembled(source, what, tools)
     if built.object is None:
         meant = None if options.target else _meant(built.messages, source)
@@ -242,12 +246,17 @@ def build(
                 break
     said = _said(source, what, built, tools)
     if built.object is None:
-        raise _refused(source, said, options, what)
+        raise _refused(source, said, options, what, tools)
     what = _found(source, what, built, options)
+    warnings = dict.fromkeys(warnings_in(said))
+    stale = _stale_target(source, what.target)
+    if stale is not None and options.target is not None:
+        raise UnsupportedError(f"{name}: {stale}, --target {what.target}; they must be the same")
+    if stale is not None:
+        warnings[f"{name}: {stale}, but it is assembled for {what.target}"] = None
     if options.code_object_version is None and _VERSION.search(source.text) is None:
         notes.append(_version_note(source, what.code_object_version))
-    warnings = tuple(dict.fromkeys(warnings_in(said)))
-    return BuiltSource(source, what, built, tuple(notes), warnings, tools)
+    return BuiltSource(source, what, built, tuple(notes), tuple(warnings), tools)
 
 
 def declared(text: str, name: str = "<listing>", options: SourceOptions = NO_OPTIONS) -> Declared:
@@ -358,10 +367,25 @@ def _split(text: str) -> tuple[str, str]:
     parts = _TARGET_PARTS.fullmatch(text)
     if parts is None:
         raise UnsupportedError(f".amdgcn_target {text!r}: expected amdgcn-amd-amdhsa--gfx942")
-    triple, system, environment, target = parts.groups()
+    architecture, vendor, system, environment, target = parts.groups()
     if system != "amdhsa":
         raise UnsupportedError(f".amdgcn_target {text!r}: only amdhsa is handled, not {system}")
+    if architecture != "amdgcn":
+        return TRIPLE, target
+    triple = f"amdgcn-{vendor}-amdhsa"
     return f"{triple}-{environment}" if environment else triple, target
+
+
+def _known_triple(source: _Source) -> _Source:
+    """*source* with the triple in its ``.amdgcn_target`` as every LLVM knows it."""
+
+    def known(found: re.Match[str]) -> str:
+        if not found[1].startswith("amdgpu"):
+            return found[0]
+        return found[0].replace(found[1], f"{TRIPLE}--{_split(found[1])[1]}")
+
+    text = _TARGET.sub(known, source.text)
+    return source._replace(text=text, newer=text != source.text)
 
 
 def _metadata_target(source: _Source, texts: list[str], notes: list[str]) -> TargetID:
@@ -379,6 +403,18 @@ def _metadata_target(source: _Source, texts: list[str], notes: list[str]) -> Tar
     target = target_from_text(_split(found[1])[1])
     notes.append(f"for {target}, as its metadata says (no .amdgcn_target)")
     return target
+
+
+def _stale_target(source: _Source, target: TargetID) -> str | None:
+    """What is said where the metadata names another target than the object is for."""
+    if not any("amdhsa.target" in text for text in source.texts.values()):
+        return None
+    found = _search(_METADATA_TARGET, _plain_texts(source))
+    if found is None:
+        return None
+    parts = _TARGET_PARTS.fullmatch(found[1])
+    named = parts[5] if parts else found[1]
+    return None if named == str(target) else f"its amdhsa.target says {named}"
 
 
 def _old(source: _Source) -> UnsupportedError | None:
@@ -458,7 +494,9 @@ def _meant(messages: str, source: _Source) -> tuple[str, TargetID] | None:
     return triple, target_from_text(text)
 
 
-def _refused(source: _Source, said: str, options: SourceOptions, what: Declared) -> CoasmError:
+def _refused(
+    source: _Source, said: str, options: SourceOptions, what: Declared, llvm: Llvm
+) -> CoasmError:
     """What is wrong with a source that the assembler refused."""
     found = _MISMATCH.search(said)
     if found is not None and options.target:
@@ -466,7 +504,13 @@ def _refused(source: _Source, said: str, options: SourceOptions, what: Declared)
             f"{found[1]}:{found[2]}: .amdgcn_target says {_split(found[3])[1]}, --target "
             f"{what.target}; they must be the same"
         )
-    return _old(source) or AssemblyError(summed_up(said, str(what.target)))
+    said = summed_up(said, str(what.target))
+    if source.newer:
+        said += (
+            f"\n{source.name}: its .amdgcn_target is that of LLVM 23 or newer; it is LLVM "
+            f"{llvm.major} in {llvm.directory} that refuses it (another one: --llvm DIR)"
+        )
+    return _old(source) or AssemblyError(said)
 
 
 def _found(source: _Source, what: Declared, built: Built, options: SourceOptions) -> Declared:

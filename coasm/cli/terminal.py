@@ -42,7 +42,8 @@ def printable(text: str, *, multiline: bool = False) -> str:
 def say_remarks(co: CodeObject) -> None:
     """Say what a source that was assembled does not say of itself."""
     for remark in co.remarks:
-        print(f"coasm: {printable(f'{co.name}: {remark}')}", file=sys.stderr)
+        text = remark if remark.startswith(co.name) else f"{co.name}: {remark}"
+        print(f"coasm: {printable(text)}", file=sys.stderr)
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -100,7 +100,7 @@ def listing_source(
         remark = "its lines cannot be told"
     program = build_program(co, code, lines=lines, name=name, kernel=kernel)
     files = {file.path: tuple(file.text.split("\n")) for file in made.source.files.values()}
-    return Source(name, program, split, remark, files, made.notes)
+    return Source(name, program, split, remark, files, co.remarks)
 
 
 def declaration_warnings(co: CodeObject, llvm: Llvm) -> list[str]:
