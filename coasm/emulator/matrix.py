@@ -18,7 +18,7 @@ import numpy as np
 
 from coasm.emulator.errors import Fault
 from coasm.emulator.group import LANES, Group
-from coasm.emulator.operands import Array, Context, Step
+from coasm.emulator.operands import DTYPES, Array, Context, Step, constant64
 from coasm.emulator.table import GFX942, GFX950, row
 from coasm.isa import VGPR, Literal, Operand, Parsed, Register
 
@@ -104,7 +104,8 @@ def _raw(s: Group, rows: tuple[int, ...]) -> Array:
 class _Side(NamedTuple):
     """Operand A or B: its registers and format, and the scale register and byte where it has one.
 
-    The key of the decoded operand, which holds until one of the registers is written.
+    ``lanes`` is the lane pattern of B (blgp), ``broadcast`` what A has for it: cbsz and abid. The
+    key of the decoded operand, which holds until one of the registers is written.
     """
 
     rows: tuple[int, ...]
@@ -112,6 +113,8 @@ class _Side(NamedTuple):
     scale: int = -1
     byte: int = 0
     blocks: int = 1
+    lanes: int = 0
+    broadcast: tuple[int, int] = (0, 0)
 
 
 def _scaled(ctx: Context, parsed: Parsed) -> Step:
@@ -119,7 +122,7 @@ def _scaled(ctx: Context, parsed: Parsed) -> Step:
     width = 16 if small else 32
     blocks = LANES // width
     d = ctx.rows(parsed.operands[0])
-    c = _accumulator(ctx, parsed.operands[3])
+    c = _accumulator(ctx, parsed.operands[3], "f32")
     sides = [_side(ctx, parsed, at) for at in (0, 1)]
     count = 4 if small else 16
     if len(d) != count or len(d) != d[-1] - d[0] + 1:
@@ -171,12 +174,15 @@ def _accumulate(s: Group, product: Array, first: int, c: int | float, width: int
         np.add(parts, old, out=out, casting="same_kind")
 
 
-def _accumulator(ctx: Context, operand: Operand) -> int | float:
-    """The first row of the addend, or its constant."""
-    if isinstance(operand, Literal):
-        ctx.take(operand)
-        return float(operand.value)
-    return ctx.rows(operand)[0]
+def _accumulator(ctx: Context, operand: Operand, kind: str) -> int | float:
+    """The first row of the addend, or its constant: the value of its bits as *kind*."""
+    if not isinstance(operand, Literal):
+        return ctx.rows(operand)[0]
+    ctx.take(operand)
+    bits = ctx.literal(operand, kind)
+    if kind == "f64":
+        return float(constant64(bits, kind))
+    return float(np.array(bits & 0xFFFF_FFFF, np.uint32).view(DTYPES[kind]))
 
 
 def _side(ctx: Context, parsed: Parsed, at: int) -> _Side:
@@ -208,16 +214,55 @@ for _shape in ("16x16x128", "32x32x64"):
 # Unscaled MFMA: rows are (m, n, k, blocks), the element type, the accumulator's.
 
 
+def _lane_patterns() -> Array:
+    """By BLGP: the lane whose part of B each lane has.
+
+    Source: AMD matrix instruction calculator, README, "BLGP".
+    """
+    lane = np.arange(LANES)
+    halves = [lane % 32, lane % 32 + 32, (lane + 16) % 64]
+    return np.array([lane, *halves, *(lane % 16 + 16 * at for at in range(4))])
+
+
+_LANE_PATTERNS = _lane_patterns()
+
+
+def _controls(parsed: Parsed, blocks: int, out: str, form: str) -> tuple[int, tuple[int, int]]:
+    """(blgp, (cbsz, abid)) of an instruction that takes them; those of others are left."""
+    if out == "f64":
+        return 0, (0, 0)
+    broadcast = 0, 0
+    if blocks > 1:
+        broadcast = parsed.number("cbsz"), parsed.number("abid")
+        if 1 << broadcast[0] > blocks or broadcast[1] >= 1 << broadcast[0]:
+            raise Fault(f"the product of {blocks} blocks has no cbsz:{broadcast[0]} with this abid")
+    return parsed.number("blgp") if blocks > 1 or form == "f32" else 0, broadcast
+
+
 def _dense(
     width: int, k: int, blocks: int, a_form: str, b_form: str, out: str
 ) -> Callable[[Context, Parsed], Step]:
     """One block or several; A item e of lane L is A[L % width, per * (L // width) + e]."""
     per = width * k * blocks // LANES  # elements of a lane
+    groups = LANES // width // blocks  # lane groups along K
+
+    def operand(s: Group, key: _Side) -> Array:
+        found = s.decoded.get(key)
+        if found is None:
+            values = decode(_raw(s, key.rows), key.form)[..., :per]
+            if key.lanes:
+                values = values[:, _LANE_PATTERNS[key.lanes]]
+            shaped = values.reshape(s.n, blocks, groups, width, per).transpose(0, 1, 3, 2, 4)
+            size, which = key.broadcast
+            if size:
+                shaped = shaped[:, np.arange(blocks) >> size << size | which]
+            found = np.ascontiguousarray(shaped).reshape(s.n, blocks, width, k)
+            s.decoded[key] = found
+        return found
 
     def build(ctx: Context, parsed: Parsed) -> Step:
         d = ctx.rows(parsed.operands[0])
-        c = _accumulator(ctx, parsed.operands[3])
-        a_rows, b_rows = ctx.rows(parsed.operands[1]), ctx.rows(parsed.operands[2])
+        c = _accumulator(ctx, parsed.operands[3], out)
         fnuz = ctx.machine.fnuz
         forms = [
             FORMATS[f + "_fnuz"] if fnuz and f in ("fp8", "bf8") else FORMATS[f]
@@ -228,27 +273,14 @@ def _dense(
         # The negations of A, B and C stand where other types have their lane pattern.
         negate = parsed.bits("neg", 3) if out == "f64" else (0, 0, 0)
         signs = [-1.0 if one else 1.0 for one in negate]
-        groups = LANES // width // blocks  # lane groups along K
-
         addend = c if isinstance(c, float) else ctx.rows(parsed.operands[3])
-        sides = [
-            _Side(tuple(rows), form, blocks=blocks)
-            for rows, form in zip((a_rows, b_rows), forms, strict=True)
-        ]
-
-        def operand(s: Group, key: _Side) -> Array:
-            found = s.decoded.get(key)
-            if found is None:
-                values = decode(_raw(s, key.rows), key.form)[..., :per]
-                shaped = values.reshape(s.n, blocks, groups, width, per)
-                found = np.ascontiguousarray(shaped.transpose(0, 1, 3, 2, 4)).reshape(
-                    s.n, blocks, width, k
-                )
-                s.decoded[key] = found
-            return found
+        lanes, broadcast = _controls(parsed, blocks, out, a_form)
+        a_rows, b_rows = (tuple(ctx.rows(operand)) for operand in parsed.operands[1:3])
+        a_side = _Side(a_rows, forms[0], blocks=blocks, broadcast=broadcast)
+        b_side = _Side(b_rows, forms[1], blocks=blocks, lanes=lanes)
 
         def step(s: Group) -> None:
-            a, b = operand(s, sides[0]), operand(s, sides[1])
+            a, b = operand(s, a_side), operand(s, b_side)
             product = np.matmul(a, b.transpose(0, 1, 3, 2))  # [n, blocks, width, width]
             if out == "f32":
                 for block in range(blocks):

@@ -708,16 +708,15 @@ for _space in _PORTS:
 # Direct-to-LDS loads.
 
 
-def _dma_size(name: str) -> int:
-    return {
-        "ubyte": 1,
-        "sbyte": 1,
-        "ushort": 2,
-        "sshort": 2,
-        "dword": 4,
-        "dwordx3": 12,
-        "dwordx4": 16,
-    }[name]
+_DMA_SIZES = {
+    "ubyte": 1,
+    "sbyte": 1,
+    "ushort": 2,
+    "sshort": 2,
+    "dword": 4,
+    "dwordx3": 12,
+    "dwordx4": 16,
+}
 
 
 def _dma(ctx: Context, name: str, offset: int) -> Callable[[Group, Array], None]:
@@ -725,7 +724,9 @@ def _dma(ctx: Context, name: str, offset: int) -> Callable[[Group, Array], None]
 
     Lane L's go to ``M0 + offset + L * stride``: stride 4, 16 for 12 and 16 bytes.
     """
-    size = _dma_size(name)
+    if name not in _DMA_SIZES:
+        raise Fault(f"a load of {name} has no way to LDS")
+    size = _DMA_SIZES[name]
     stride = 16 if size > 4 else 4
     place = np.arange(LANES, dtype=np.uint32) * np.uint32(stride) + np.uint32(offset & 0xFFFF_FFFF)
     machine, address = ctx.machine, ctx.address
@@ -752,7 +753,7 @@ def _dma(ctx: Context, name: str, offset: int) -> Callable[[Group, Array], None]
 
 
 def _global_lds(name: str) -> Callable[[Context, Parsed], Step]:
-    size = _dma_size(name)
+    size = _DMA_SIZES[name]
 
     def build(ctx: Context, parsed: Parsed) -> Step:
         address, machine = _vector_address(ctx, parsed, 0, "global"), ctx.machine

@@ -42,7 +42,13 @@ def _vector_forms(name: str) -> Iterator[str]:
     if "bitop3" in name:
         yield f"{name} v40, v8, v10, v12 bitop3:0x6a"
         return
-    results = ("v40", "v[40:41]", "s40", "vcc", "v40, vcc", "v[40:41], vcc")
+    results: tuple[str, ...] = ("v40", "v[40:41]")
+    if name.startswith("v_cmp"):
+        results = ("vcc",)
+    elif name.startswith("v_read"):
+        results = ("s40",)
+    elif re.match(r"v_(\w+_co|div_scale|mad_[ui]64)_", name):
+        results = ("v40, vcc", "v[40:41], vcc")
     if name.startswith("v_mfma"):
         for out, a, b in product((2, 4, 8, 16, 32), (1, 2, 4, 8), (1, 2, 4, 8)):
             text = f"{name} {_span('v', 64, out)}, {_span('v', 8, a)}, {_span('v', 16, b)}, "
@@ -102,10 +108,13 @@ def _memory_forms(name: str) -> Iterator[str]:
 
 
 @cache
-def base_forms(llvm: Llvm, target: str) -> dict[str, str]:
-    """A plain form of each row's instruction that *target* has, by mnemonic."""
+def base_forms(llvm: Llvm, target: str, prefix: str = "") -> dict[str, str]:
+    """A plain form of each row's instruction that *target* has, by mnemonic.
+
+    Only of those whose mnemonic begins with *prefix*.
+    """
     candidates: dict[str, str] = {}
-    for name in ROWS:
+    for name in (name for name in ROWS if name.startswith(prefix)):
         make = {"v": _vector_forms, "s": _scalar_forms}.get(name.split("_")[0], _memory_forms)
         for text in make(name):
             candidates.setdefault(text, name)

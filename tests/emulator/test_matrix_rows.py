@@ -1,0 +1,186 @@
+"""Every matrix row on one wave, against sums over the lane formulas that AMD publishes.
+
+Formulas and controls (CBSZ, ABID, BLGP, NEG): AMD matrix instruction calculator; CDNA3 and CDNA4
+ISA guides, "Matrix Arithmetic Instructions". Values are such that every sum is exact.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from coasm.emulator.errors import Fault
+from coasm.emulator.table import ROWS
+from coasm.llvm import Llvm
+from tests.emulator.bench import Bench
+from tests.emulator.forms import accepted, base_forms
+
+TARGETS = ("gfx942", "gfx950")
+_NAME = re.compile(r"v_mfma_(scale_)?(f32|i32|f64)_(\d+)x\d+x(\d+)_(?:(\d+)b_)?(\w+)")
+_F8F6F4 = (
+    ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float6_e2m3fn,
+    ml_dtypes.float6_e3m2fn, ml_dtypes.float4_e2m1fn,
+)  # fmt: skip
+MATRIX_ROWS = sorted(name for name in ROWS if name.startswith("v_mfma"))
+
+
+class Shape(NamedTuple):
+    """A product of ``blocks`` pairs of matrices, size x k and k x size."""
+
+    out: str
+    size: int
+    k: int
+    blocks: int
+    types: tuple[Any, Any]
+
+
+def shape_of(name: str, target: str) -> Shape:
+    match = _NAME.fullmatch(name)
+    assert match is not None, name
+    _, out, size, k, blocks, form = match.groups()
+    kinds: dict[str, Any] = {
+        "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
+        "i8": np.int8, "f8f6f4": _F8F6F4[0],
+        "fp8": ml_dtypes.float8_e4m3fnuz if target == "gfx942" else ml_dtypes.float8_e4m3fn,
+        "bf8": ml_dtypes.float8_e5m2fnuz if target == "gfx942" else ml_dtypes.float8_e5m2,
+    }  # fmt: skip
+    a, _, b = form.partition("_")
+    return Shape(out, int(size), int(k), int(blocks or 1), (kinds[a], kinds[b or a]))
+
+
+def places(shape: Shape, wide: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(block, row, k) of each [lane, item] of A; of B the row is its column."""
+    per = shape.size * shape.k * shape.blocks // 64
+    lane, item = np.indices((64, per))
+    column = lane % shape.size
+    block = lane // shape.size % shape.blocks
+    group = lane // (shape.size * shape.blocks)
+    k = per * group + item
+    if wide:  # 8-bit elements of the f8f6f4 shapes: half of the items in each half of K
+        half = per // 2
+        k = item // half * (shape.k // 2) + half * group + item % half
+    return block, column, k
+
+
+def result_places(shape: Shape) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(block, row, column) of each [lane, item] of C and D."""
+    count = shape.size**2 // 64
+    lane, item = np.indices((64, count * shape.blocks))
+    block, item = item // count, item % count
+    quarter = lane // shape.size
+    if shape.out == "f64":
+        return block, 4 * item + quarter, lane % shape.size
+    rows_of_lanes = 64 // shape.size * 4
+    return block, rows_of_lanes * (item // 4) + 4 * quarter + item % 4, lane % shape.size
+
+
+def _registers(values: np.ndarray) -> np.ndarray:
+    """[lane, item] of a type → uint32 [register, lane]."""
+    raw = np.ascontiguousarray(values).view(np.uint8).reshape(64, -1)
+    return np.ascontiguousarray(raw.view(np.uint32).T)
+
+
+@pytest.fixture(scope="module", params=TARGETS)
+def machine(request: pytest.FixtureRequest, llvm: Llvm) -> tuple[str, Bench, dict[str, str]]:
+    target = request.param
+    forms = base_forms(llvm, target, "v_mfma")
+    lines = [f + tail for f in forms.values() for tail in ("", *_TAILS)]
+    good = accepted(llvm, target, lines)
+    return target, Bench(llvm, target, [line for line in lines if line in good]), forms
+
+
+_TAILS = (
+    *(f" blgp:{n}" for n in range(1, 8)),
+    " cbsz:1", " cbsz:1 abid:1", " cbsz:2", " cbsz:2 abid:3", " cbsz:1 abid:1 blgp:3",
+    " neg:[1,0,0]", " neg:[0,1,0]", " neg:[0,0,1]", " neg:[1,1,1]",
+)  # fmt: skip
+
+
+def _number(text: str, name: str) -> int:
+    found = re.search(rf" {name}:(\d)", text)
+    return int(found[1]) if found else 0
+
+
+def _check(bench: Bench, line: str, shape: Shape, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    wide = "f8f6f4" in line
+    # Random small integers, or one element of A alone.
+    full = (shape.blocks, shape.size, shape.k)
+    a, b = (rng.integers(-3, 4, full).astype(np.float64) for _ in range(2))
+    if seed % 2:
+        one = np.zeros_like(a)
+        one[tuple(rng.integers(0, n) for n in full)] = 1
+        a = one
+    c = rng.integers(-9, 10, (shape.blocks, shape.size, shape.size)).astype(np.float64)
+    at = places(shape, wide)
+    out_at = result_places(shape)
+    group = bench.wave()
+    group.d[63][...] = 5  # no lane is left out, whatever EXEC is
+    group.update_exec()
+    kind = {"f32": np.float32, "i32": np.int32, "f64": np.float64}[shape.out]
+    for first, values in (
+        (8, _registers(a[at].astype(shape.types[0]))),
+        (16, _registers(b[at].astype(shape.types[1]))),
+        (96, _registers(c[out_at].astype(kind))),
+    ):
+        group.V[first : first + len(values), 0] = values
+    group.V[24:26, 0] = 127  # scales of 1
+    bench.run(line, group)
+    lanes = np.arange(64)
+    pattern = [
+        lanes, lanes % 32, lanes % 32 + 32, (lanes + 16) % 64,
+        *(lanes % 16 + 16 * n for n in range(4)),
+    ][_number(line, "blgp")]  # fmt: skip
+    permuted = np.zeros_like(b)
+    if not wide and shape.out != "f64":
+        permuted[at] = b[at][pattern]
+        b = permuted
+        cbsz, abid = _number(line, "cbsz"), _number(line, "abid")
+        a = a[np.arange(shape.blocks) // 2**cbsz * 2**cbsz + abid]
+    negative = re.search(r"neg:\[(\d),(\d),(\d)\]", line)
+    sign = [-1 if negative and negative[n] == "1" else 1 for n in (1, 2, 3)]
+    product = sign[0] * a @ (sign[1] * b).transpose(0, 2, 1) + sign[2] * c
+    size = len(_registers(c[out_at].astype(kind)))
+    found = group.V[64 : 64 + size, 0]
+    assert (np.ascontiguousarray(found.T).view(kind) == product[out_at]).all()
+
+
+def test_every_matrix_row(machine: tuple[str, Bench, dict[str, str]]) -> None:
+    target, bench, forms = machine
+    assert set(forms) == {
+        name for name in MATRIX_ROWS if target == "gfx950" or ROWS[name].since < (9, 5)
+    }
+    for name, form in forms.items():
+        for seed in range(4):
+            _check(bench, form, shape_of(name, target), seed)
+
+
+def test_lane_patterns_broadcasts_and_negations(
+    machine: tuple[str, Bench, dict[str, str]],
+) -> None:
+    """Where LLVM takes them and their meaning is published they count, else they are refused."""
+    target, bench, forms = machine
+    done = refused = 0
+    for line in bench.addresses:
+        name = line.split()[0]
+        if line == forms[name] or "f8f6f4" in name:
+            continue
+        shape = shape_of(name, target)
+        published = (
+            "neg" in line if shape.out == "f64"
+            else (shape.blocks > 1 and _number(line, "cbsz") < shape.blocks.bit_length())
+            or (name.endswith("_f32") and "blgp" in line and "cbsz" not in line)
+        )  # fmt: skip
+        if published:
+            for seed in (0, 1):
+                _check(bench, line, shape, seed)
+            done += 1
+        else:
+            with pytest.raises(Fault, match=r"cbsz|abid|blgp|neg"):
+                bench.run(line, bench.wave())
+            refused += 1
+    assert done > 50 and refused > 20
