@@ -37,8 +37,12 @@ if TYPE_CHECKING:
 __all__ = [
     "CoasmError",
     "CodeObject",
+    "Exact",
     "Finding",
     "Kernel",
+    "Report",
+    "Result",
+    "RoundTrip",
     "assemble",
     "disassemble",
     "lint",
@@ -50,22 +54,33 @@ __all__ = [
     "verify",
 ]
 
+__version__ = "0.1.0"
+
+#: The names of other rooms, imported when they are first asked for: commands start faster.
+_ELSEWHERE = {
+    "CodeObject": "coasm.codeobject",
+    "Exact": "coasm.asm.exact",
+    "Finding": "coasm.linter",
+    "Kernel": "coasm.codeobject",
+    "Report": "coasm.compare",
+    "Result": "coasm.asm.assemble",
+    "RoundTrip": "coasm.trips",
+    "run": "coasm.launch",
+    "run_f4gemm": "coasm.launch",
+    "run_spec": "coasm.launch",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """The names of other rooms, imported when they are first asked for: commands start faster."""
-    if name in ("CodeObject", "Kernel"):
-        from coasm import codeobject
+    if name in _ELSEWHERE:
+        from importlib import import_module
 
-        return getattr(codeobject, name)
-    if name in ("run", "run_f4gemm", "run_spec"):
-        from coasm import launch
-
-        return getattr(launch, name)
-    if name == "Finding":
-        from coasm.linter import Finding
-
-        return Finding
+        return getattr(import_module(_ELSEWHERE[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def load(

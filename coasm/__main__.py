@@ -67,12 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     if arguments and arguments[0] == "--version":
-        from importlib import metadata
+        from coasm import __version__
 
-        try:
-            print(f"coasm {metadata.version('coasm')}")
-        except metadata.PackageNotFoundError:
-            print("coasm (not installed)")
+        print(f"coasm {__version__}")
         return 0
 
     if arguments and arguments[0] == "disasm":  # llvm-objdump works while the rest is imported

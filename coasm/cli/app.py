@@ -8,6 +8,7 @@ status (None is 0). Only the module of the command that runs is imported.
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
@@ -46,7 +47,6 @@ def run(arguments: Sequence[str]) -> None:
 
     # Plain help: typer's rich markup would import rich for it.
     app = typer.Typer(
-        add_completion=False,
         context_settings={"help_option_names": ["-h", "--help"]},
         help=_HELP,
         no_args_is_help=True,
@@ -61,9 +61,17 @@ def run(arguments: Sequence[str]) -> None:
         pass  # __main__ answers --version before anything is imported
 
     for name, summary in COMMANDS.items():
-        function = _load(name) if name == word else _placeholder
+        function = _load(name) if name in (word, _being_completed()) else _placeholder
         app.command(name, short_help=summary)(function)
     app(list(arguments), prog_name="coasm")
+
+
+def _being_completed() -> str | None:
+    """The command on the line that a shell wants completed, as typer's scripts pass it on."""
+    if "_COASM_COMPLETE" not in os.environ:
+        return None
+    line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
+    return next(iter(line.split()[1:]), None)
 
 
 def _load(name: str) -> Callable[..., None]:

@@ -1,6 +1,6 @@
 """Launches on an AMD GPU through HIP.
 
-The binding is AMD's own, the PyPI package ``rocm-bindings-hip`` (extra ``coasm[hip]``): it imports
+The binding is AMD's own, the PyPI package ``rocm-bindings-hip`` (extra ``hip``): it imports
 without ROCm and loads ``libamdhip64`` at its first call. Source for the calls: *HIP Runtime API
 Reference*; the kernarg block is passed as ``HIP_LAUNCH_PARAM_BUFFER_POINTER`` through ``extra``.
 """
@@ -61,7 +61,7 @@ class Hip:
             self._hip: Any = import_module("rocm.bindings.hip")
         except ImportError:
             raise DeviceError(
-                "rocm-bindings-hip is not installed (pip install 'coasm[hip]')"
+                "rocm-bindings-hip is not installed (pip install rocm-bindings-hip)"
             ) from None
         self._modules: dict[tuple[str, str], tuple[Any, Any]] = {}
         self._buffers: dict[int, tuple[Any, int, str]] = {}
