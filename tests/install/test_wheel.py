@@ -19,6 +19,7 @@ import coasm
 from coasm.cli.app import COMMANDS
 from coasm.llvm.find import Llvm
 from tests.bundle.carriers import HOST, bundle, device, entry_id, host
+from tests.compare.objects import source
 from tests.install.environments import (
     ROOT,
     Built,
@@ -76,11 +77,14 @@ def stage(llvm: Llvm, tmp_path_factory: pytest.TempPathFactory) -> Path:
         (stage / name).write_bytes(kernel)
     for name in ("a.co", "b.co"):
         (stage / name).write_bytes(other)
-    for name in ("work", "rebuilt", "new", "hsa"):
+    for name in ("work", "rebuilt", "new", "hsa", "include"):
         (stage / name).mkdir()
     shutil.copy(stage / "kernel.co", stage / "hsa")
     (stage / "kernel.s").write_text(coasm.disassemble(stage / "kernel.co").text)
     (stage / "launch.yaml").write_text(_LAUNCH)
+    plain = source({"tile": '\t.include "wait.inc"\n\ts_endpgm'})
+    (stage / "theirs.s").write_text(plain)
+    (stage / "include" / "wait.inc").write_text("\ts_movk_i32 s0, TILE\n")
     scratch = tmp_path_factory.mktemp("scratch")
     for name, images in (
         ("libkernels.so", [[("gfx942", kernel), ("gfx1100", other)]]),
