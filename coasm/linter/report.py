@@ -80,7 +80,8 @@ def _message(finding: Finding) -> str:
         if producer.file is not None and producer.line is not None:
             where = f"{producer.file}:{producer.line}"
         elif producer.body is not None and producer.body != finding.place.body:
-            where += f" (macro {producer.macro}, line {producer.body[1]})"
+            file, line = producer.body
+            where += f" (macro {producer.macro}, {f'{file}:' if file else 'line '}{line})"
         text = producer.text if producer.line is None else producer.text.split(None, 1)[0]
         parts.append(f"producer {text} at {where}")
     if finding.has is not None and finding.needs is not None:
