@@ -46,11 +46,9 @@ def controls(machine: Machine, ctx: Context, parsed: Parsed, address: int) -> Co
     following = address + instruction.size
     try:
         if name in _CONDITIONS:
-            return _conditional(
-                machine, _CONDITIONS[name], machine.program.targets[address], following
-            )
+            return _conditional(machine, _CONDITIONS[name], _target(machine, address), following)
         if name == "s_branch":
-            target = machine.program.targets[address]
+            target = _target(machine, address)
             return Control(lambda s: _go(s, target))
         if name == "s_barrier":
             return _barrier(machine, address, following)
@@ -65,6 +63,18 @@ def controls(machine: Machine, ctx: Context, parsed: Parsed, address: int) -> Co
     except Fault as fault:
         return Control(_raise(str(fault)))
     return Control(_raise("this instruction is not emulated"))
+
+
+def _target(machine: Machine, address: int) -> int:
+    """Where the branch at *address* goes.
+
+    Raises:
+        Fault: its text does not say so.
+    """
+    target = machine.program.targets.get(address)
+    if target is None:
+        raise Fault("a branch whose target is not known")
+    return target
 
 
 def _raise(text: str) -> Callable[[Group], None]:
@@ -123,7 +133,7 @@ def _indirect(
     machine: Machine, ctx: Context, parsed: Parsed, address: int, following: int
 ) -> Control:
     if parsed.mnemonic == "s_call_b64":
-        source, target = None, machine.program.targets[address]
+        source, target = None, _target(machine, address)
     else:
         source, target = ctx.scalar_source(parsed.operands[-1], "u64"), 0
     put = None if parsed.mnemonic == "s_setpc_b64" else ctx.scalar_target(parsed.operands[0], "u64")

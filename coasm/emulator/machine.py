@@ -299,10 +299,11 @@ class Machine:
         if processor.version < row.since:
             return _raiser(f"{processor.name} has no {parsed.mnemonic}")
         taken = Taken(parsed.modifiers)
-        context.seen.clear()
+        context.begin()
         try:
             step = row.build(context, parsed._replace(modifiers=taken))
             check_taken(parsed._replace(modifiers=taken), context.seen, row.inert)
+            context.check_index(parsed)
         except Fault as fault:
             return _raiser(str(fault))
         except Exception as error:

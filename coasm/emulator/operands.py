@@ -100,7 +100,8 @@ class Context:
 
     ``clean`` holds the VGPR rows that are known to hold no denormal float32. ``scc_live`` says
     that the SCC the instruction sets is read. ``seen`` are the registers and constants that were
-    taken of the instruction so far (see :mod:`coasm.emulator.taken`).
+    taken of the instruction so far (see :mod:`coasm.emulator.taken`), ``indexes`` the bits of VGPR
+    index mode that its builder applies.
     """
 
     def __init__(self, machine: Machine, mode: int, index: int) -> None:
@@ -112,6 +113,25 @@ class Context:
         self.address = 0
         self.access = Access(frozenset(), frozenset())
         self.seen: set[Operand | int] = set()
+        self.indexes = 0
+
+    def begin(self) -> None:
+        """Another instruction: nothing of it is taken yet."""
+        self.seen.clear()
+        self.indexes = 0
+
+    def check_index(self, parsed: Parsed) -> None:
+        """VGPR index mode may not pass by a vector operand that the builder took as it stands.
+
+        Raises:
+            Fault: it does.
+        """
+        if not parsed.mnemonic.startswith("v_"):
+            return
+        for bits, operands in ((INDEX_DST, parsed.operands[:1]), (7, parsed.operands[1:])):
+            vector = any(isinstance(op, Register) and op.first >= VGPR for op in operands)
+            if self.index & bits and not self.indexes & bits and vector:
+                raise Fault(f"VGPR index mode on {parsed.mnemonic} is not emulated")
 
     def take(self, operand: Operand) -> None:
         """Note that *operand*, which may have no modifier, is read or written.
@@ -280,6 +300,7 @@ class Context:
 
     def indexed(self, operand: Operand, position: int) -> bool:
         """Whether VGPR index mode applies to the source operand at *position* (0 to 2)."""
+        self.indexes |= INDEX_SRC[position]
         return bool(
             self.index
             and isinstance(operand, Register)
@@ -415,6 +436,7 @@ class Context:
         if "16" not in kind:
             no_half(parsed, len(parsed.operands) - 1)
         enabled = write_mask(parsed)
+        self.indexes |= INDEX_DST
         if self.index & INDEX_DST:
             if not kind.endswith("32") or enabled or "dst_sel" in parsed.modifiers:
                 raise Fault("VGPR index mode on a destination of this form is not emulated")

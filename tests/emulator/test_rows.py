@@ -99,3 +99,31 @@ def test_a_sign_on_a_constant_is_put_on_its_bits(llvm: Llvm) -> None:
     extra = ".amdhsa_float_denorm_mode_32 3"
     run(llvm, assemble(llvm, body, directives=extra), "k", [out])
     assert out[::64].tolist() == [0x80000001, 0x7FFFFFFF, 0xC0000000]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("v_swap_b32 v4, v5", "index mode on v_swap_b32"),
+        ("v_pk_add_f32 v[4:5], v[6:7], v[8:9]", "index mode on v_pk_add_f32"),
+        ("v_writelane_b32 v4, s4, 5", "index mode on v_writelane_b32"),
+    ],
+)
+def test_index_mode_passes_by_no_operand(text: str, words: str, llvm: Llvm) -> None:
+    body = f"s_set_gpr_idx_on s4, gpr_idx(SRC0,SRC1,SRC2,DST)\n{text}\ns_endpgm"
+    with pytest.raises(EmulationError, match=words):
+        run(llvm, assemble(llvm, body), "k", [])
+
+
+def test_an_operand_that_no_builder_reads_is_an_error(
+    llvm: Llvm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forgets(ctx: Context, parsed: Parsed) -> Step:
+        ctx.rows(parsed.operands[0])
+        ctx.k(parsed.operands[1])
+        return lambda s: None
+
+    monkeypatch.setitem(ROWS, "v_add_u32", Row(forgets))
+    for left in ("v2", "7", "s9"):
+        with pytest.raises(EmulationError, match="an operand of v_add_u32 is not emulated"):
+            run(llvm, assemble(llvm, f"v_add_u32_e64 v0, v1, {left}\ns_endpgm"), "k", [])
