@@ -154,11 +154,13 @@ def verify(
     original: CodeObject | str | os.PathLike[str] | bytes,
     rebuilt: CodeObject | str | os.PathLike[str] | bytes,
     *,
+    kernel: str | None = None,
     llvm: str | None = None,
 ) -> Report:
     """Compare two code objects: header, descriptors, text, metadata, loaded image, file.
 
-    LLVM is needed only where the code bytes differ.
+    With *kernel*, a symbol, demangled name or part of one, that kernel's own code, descriptor and
+    metadata alone. LLVM is needed only where the code bytes differ.
 
     Raises:
         CoasmError: one of them cannot be read, or the code cannot be compared.
@@ -169,6 +171,11 @@ def verify(
 
     first, second = (open_code_object(one, llvm=llvm) for one in (original, rebuilt))
     tools = find_llvm(llvm, processor=first.target.name) if llvm is not None else None
+    if kernel is not None:
+        from coasm.compare import verify_kernel
+        from coasm.kernels import find_kernel
+
+        return verify_kernel(first, second, find_kernel(first, kernel, llvm), tools)
     return compare(first, second, tools)
 
 

@@ -88,7 +88,7 @@ def test_info_and_disasm_show_one(kernels: Path, tmp_path: Path, capsys: _Captur
     [
         ("v_mov_b32_e32 v1, 1\n", "v_mov_b32_e32 v1, 3\n", "text"),
         ("v_mov_b32_e32 v1, 1\n", "v_mov_b32_e32 v1, 1\n\ts_nop 0\n", "text"),
-        (".amdhsa_kernarg_size 24\n", ".amdhsa_kernarg_size 32\n", "descriptors"),
+        (".amdhsa_accum_offset 16\n", ".amdhsa_accum_offset 12\n", "descriptors"),
         (".max_flat_workgroup_size: 256\n", ".max_flat_workgroup_size: 512\n", "metadata"),
     ],
 )
@@ -109,6 +109,7 @@ def test_verify_judges_one(
         wrong = [key for key, verdict in verdicts.items() if verdict == "different"]
         assert (status, wrong) == ((1, [check]) if number == 1 else (0, [])), name
         assert report["kernel"] == name and report["file_identical"] is None
+    assert coasm.verify(kernels, edited, kernel="normalize").equivalent
     assert main(["verify", str(kernels), str(edited), "--kernel", "scale<float>"]) == 0
     said = capsys.readouterr().out
     assert "loaded image" not in said and "calls and reads was not compared" in said

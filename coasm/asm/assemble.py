@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from coasm.asm.build import link_object
 from coasm.asm.like import like
 from coasm.asm.linking import declared_linking, linking_of
+from coasm.asm.metadata_faults import warnings_of
 from coasm.asm.source import NO_OPTIONS, SourceOptions, build
-from coasm.codeobject import CodeObject
+from coasm.codeobject import CodeObject, load
 from coasm.llvm import Llvm
 from coasm.target import TargetID
 
@@ -57,7 +58,8 @@ def assemble(
         data = link_object(made.built.object, made.llvm, linking_of(like_object.elf))
     else:
         data = made.data
-    warnings = list(made.warnings)
+    doubts = warnings_of(load(data, name=name), name, made.source.text)
+    warnings = [*made.warnings, *doubts]
     target, version = made.what.target, made.what.code_object_version
     if like_object is not None:
         kept = like(data, like_object)

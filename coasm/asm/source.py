@@ -35,6 +35,7 @@ from coasm.asm.lines import (
 )
 from coasm.asm.linking import declared_linking
 from coasm.asm.messages import for_user, summed_up, warnings_in
+from coasm.asm.metadata_faults import explained
 from coasm.codeobject import CodeObject, load
 from coasm.codeobject.elf import Elf
 from coasm.errors import AssemblyError, CoasmError, UnsupportedError
@@ -504,7 +505,7 @@ def _refused(
             f"{found[1]}:{found[2]}: .amdgcn_target says {_split(found[3])[1]}, --target "
             f"{what.target}; they must be the same"
         )
-    said = summed_up(said, str(what.target))
+    said = summed_up(explained(said, source.name, source.text), str(what.target))
     if source.newer:
         said += (
             f"\n{source.name}: its .amdgcn_target is that of LLVM 23 or newer; it is LLVM "

@@ -9,21 +9,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Union
 
-__all__ = ["accepted"]
+__all__ = ["DOCUMENT", "Array", "Map", "Rule", "accepted"]
 
 
-class _Array(NamedTuple):
+class Array(NamedTuple):
+    """A list of entries of one kind, *size* of them where that is given."""
+
     item: Rule
     size: int | None = None
 
 
-class _Map(NamedTuple):
+class Map(NamedTuple):
+    """A map with keys that it must and that it may have; others are free."""
+
     required: Mapping[str, Rule]
     optional: Mapping[str, Rule]
 
 
 # A type (bool is no int), one string of a set, or what a container holds.
-Rule = Union[type, "frozenset[str]", _Array, _Map]
+Rule = Union[type, "frozenset[str]", Array, Map]
 
 _VALUE_KINDS = frozenset(
     ("by_value", "global_buffer", "dynamic_shared_pointer", "sampler", "image", "pipe", "queue")
@@ -41,7 +45,7 @@ _ADDRESS_SPACES = frozenset(("private", "global", "constant", "local", "generic"
 _ACCESSES = frozenset(("read_only", "write_only", "read_write"))
 _LANGUAGES = frozenset(("OpenCL C", "OpenCL C++", "HCC", "HIP", "OpenMP", "Assembler"))
 
-_ARGUMENT = _Map(
+_ARGUMENT = Map(
     required={".size": int, ".offset": int, ".value_kind": _VALUE_KINDS},
     optional={
         ".name": str,
@@ -56,7 +60,7 @@ _ARGUMENT = _Map(
         ".is_pipe": bool,
     },
 )
-_KERNEL = _Map(
+_KERNEL = Map(
     required={
         ".name": str,
         ".symbol": str,
@@ -71,10 +75,10 @@ _KERNEL = _Map(
     },
     optional={
         ".language": _LANGUAGES,
-        ".language_version": _Array(int, 2),
-        ".args": _Array(_ARGUMENT),
-        ".reqd_workgroup_size": _Array(int, 3),
-        ".workgroup_size_hint": _Array(int, 3),
+        ".language_version": Array(int, 2),
+        ".args": Array(_ARGUMENT),
+        ".reqd_workgroup_size": Array(int, 3),
+        ".workgroup_size_hint": Array(int, 3),
         ".vec_type_hint": str,
         ".device_enqueue_symbol": str,
         ".uses_dynamic_stack": bool,
@@ -82,14 +86,14 @@ _KERNEL = _Map(
         ".sgpr_spill_count": int,
         ".vgpr_spill_count": int,
         ".uniform_work_group_size": int,
-        ".cluster_dims": _Array(int, 3),
+        ".cluster_dims": Array(int, 3),
     },
 )
-_DOCUMENT = _Map(
-    required={"amdhsa.version": _Array(int, 2), "amdhsa.kernels": _Array(_KERNEL)},
+DOCUMENT = Map(
+    required={"amdhsa.version": Array(int, 2), "amdhsa.kernels": Array(_KERNEL)},
     optional={
-        "amdhsa.printf": _Array(str),
-        "amdhsa.globals": _Array(_Map({".name": str, ".size": int}, {})),
+        "amdhsa.printf": Array(str),
+        "amdhsa.globals": Array(Map({".name": str, ".size": int}, {})),
     },
 )
 
@@ -100,7 +104,7 @@ def accepted(document: Any) -> bool:
     LLVM also takes a string where it wants a number or a boolean, and converts it; such a document
     does not come out as it went in, so here it is refused. Unknown keys are free.
     """
-    return _fits(document, _DOCUMENT, {})
+    return _fits(document, DOCUMENT, {})
 
 
 def _fits(value: Any, rule: Rule, lists: dict[tuple[int, int], bool]) -> bool:
@@ -109,7 +113,7 @@ def _fits(value: Any, rule: Rule, lists: dict[tuple[int, int], bool]) -> bool:
         return type(value) is rule
     if isinstance(rule, frozenset):
         return isinstance(value, str) and value in rule
-    if isinstance(rule, _Array):
+    if isinstance(rule, Array):
         key = id(value), id(rule)
         if key not in lists:
             lists[key] = (
