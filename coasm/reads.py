@@ -124,8 +124,7 @@ class _Walk:
                 self.preloaded = 4 * user.count
                 # Before it are 256 bytes that load the same SGPRs on firmware without preload
                 # (LLVM: needsKernArgPreloadProlog).
-                if co.target.processor.version < (10,):
-                    self.entry += 256
+                self.entry += co.target.processor.family.preload_prologue
 
     def _at(self, address: int) -> int | None:
         """Where in the code the instruction at *address* is."""

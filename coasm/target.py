@@ -54,7 +54,9 @@ class Family(NamedTuple):
     SGPRs of a wave (without VCC, FLAT_SCRATCH and XNACK_MASK), ``sgpr_allocation`` and
     ``sgpr_total`` the SGPR allocation granule and what the waves of one SIMD share (0: every wave
     gets all of them). ``max_user_sgprs`` is how many user SGPRs preloaded kernel arguments may
-    take. ``accum_offset``: AGPRs and VGPRs are one file, divided at an offset that the kernel
+    take, ``preload_prologue`` the bytes at a kernel's entry that firmware which preloads skips
+    (LLVM AMDGPU usage, "Preloaded Kernel Arguments"; ``needsKernArgPreloadProlog`` says where).
+    ``accum_offset``: AGPRs and VGPRs are one file, divided at an offset that the kernel
     descriptor holds. ``architected_flat_scratch``: the hardware sets flat scratch up by itself.
     ``wgp_mode``: a workgroup may run on a whole workgroup processor. ``sgpr_init_bug``: every
     wave must be given exactly 96 SGPRs.
@@ -70,6 +72,7 @@ class Family(NamedTuple):
     accum_offset: bool = False
     architected_flat_scratch: bool = False
     kernarg_preload: bool = False
+    preload_prologue: int = 0
     wgp_mode: bool = False
     sgpr_init_bug: bool = False
 
@@ -99,7 +102,17 @@ _GFX7 = _GFX6._replace(lds_bytes=64 * _K)
 _GFX8 = Family(_VGPR_GCN, 10, 64 * _K, 102, 16, 800)
 _GFX8_BUG = _GFX8._replace(addressable_sgprs=96, sgpr_init_bug=True)
 _GFX9 = _GFX8
-_GFX90A = Family(_VGPR_CDNA, 8, 64 * _K, 102, 16, 800, accum_offset=True, kernarg_preload=True)
+_GFX90A = Family(
+    _VGPR_CDNA,
+    8,
+    64 * _K,
+    102,
+    16,
+    800,
+    accum_offset=True,
+    kernarg_preload=True,
+    preload_prologue=256,
+)
 _GFX94 = _GFX90A._replace(architected_flat_scratch=True)
 _GFX95 = _GFX94._replace(lds_bytes=160 * _K)
 _GFX10_1 = Family(_VGPR_10_1, 20, 64 * _K, 106, wgp_mode=True)

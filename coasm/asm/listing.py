@@ -58,6 +58,9 @@ _ZERO_WORDS = re.compile(rb"\0{4,}")
 #: Kernels start at multiples of this (LLVM AMDGPU usage, "Kernel Descriptor": 256-byte alignment).
 _KERNEL_ALIGN = 256
 _COLUMN = 72
+#: What LLVM aligns code with (``AMDGPUAsmBackend::writeNopData``).
+_S_NOP = b"\0\0\x80\xbf"
+PADDING = "s_nop 0"
 
 
 @dataclass
@@ -99,10 +102,11 @@ class Listing(NamedTuple):
     kernel_lines: dict[int, str]  # 0-based line → descriptor symbol
     note_line: int | None
     raw_count: int
+    padding: int  # instructions that a directive makes
 
     @property
     def instruction_count(self) -> int:
-        return sum(len(own.code) - len(own.data) for own in self.code)
+        return sum(len(own.code) - len(own.data) for own in self.code) + self.padding
 
     def rows(self) -> list[tuple[int, int, Instruction]]:
         """(0-based line, section index, instruction as written) of each, in address order."""
@@ -165,6 +169,7 @@ class _Writer:
         self.kernel_lines: dict[int, str] = {}
         self.note_line: int | None = None
         self.raw_count = 0
+        self.padding = 0
         self.sections = carried_sections(co)
         self.names = self._name_symbols()
         self.by_section: dict[int, dict[int, list[Symbol]]] = defaultdict(lambda: defaultdict(list))
@@ -177,6 +182,7 @@ class _Writer:
                 self.last_named[symbol.name] = symbol
         self.kernel_by_descriptor = {k.symbol: k for k in co.kernels}
         self.entries = {k.entry for k in co.kernels}
+        self.preload_entries = self._preload_entries()
         self.pointers = references.data
         self.references = {
             a: r for a, r in references.code.items() if r.anchor not in known.numeric
@@ -230,6 +236,32 @@ class _Writer:
             names[index] = f"coasm_symbol_{number}"
             number += 1
         return names
+
+    def _preload_entries(self) -> dict[int, tuple[int, str]]:
+        """Address that firmware enters where it preloads arguments → the kernel's entry and name.
+
+        Those that the listing can keep: in the kernel's section, between instructions, behind an
+        entry that has a name.
+        """
+        from coasm.descriptor import preload_entry
+
+        found = {}
+        for kernel in self.co.kernels:
+            address = preload_entry(kernel.descriptor, kernel.entry, self.co.target)
+            section = self.co.section_at(kernel.entry)
+            if address is None or section is None or not section.code:
+                continue
+            name = next(
+                (
+                    self.names[symbol.index]
+                    for symbol in self.by_section[section.index].get(kernel.entry, ())
+                    if is_plain(self.names[symbol.index])
+                ),
+                None,
+            )
+            if name is not None and self.code[section.index].stops_at(address):
+                found[address] = kernel.entry, name
+        return found
 
     def _dynamic_name(self, index: int) -> str:
         """What the global symbol with that index in ``.dynsym`` is called in the text."""
@@ -360,6 +392,7 @@ class _Writer:
             self.kernel_lines,
             self.note_line,
             self.raw_count,
+            self.padding,
         )
 
     def _declarations(self) -> None:
@@ -488,7 +521,8 @@ class _Writer:
         known = self.known
         jumps = self._jumps(section)
         labelled = {*starts, *self.ends, *self.entries}
-        pieces = self._split(section, labelled | set(self.targets))
+        fixed = {a for a in self.preload_entries if low <= a < high}
+        pieces = self._split(section, labelled | set(self.targets), fixed)
         pending = [a for a in reversed(starts) if not pieces.stops_at(a)]
         # The instructions whose line is not their text alone, ...
         shown = ["\t" + text for text in pieces.texts]
@@ -503,7 +537,7 @@ class _Writer:
                 if text != pieces.texts[at]:
                     written[at] = text
         # ... and the items that are data, or have something before them.
-        special = labelled | self.used_targets | known.raw.keys()
+        special = labelled | self.used_targets | known.raw.keys() | fixed
         special.update(raw.address for raw in pieces.raws)
         stops = pieces.stops
         special.update(low + stops[bisect_right(stops, a - low) - 1] for a in pending if a > low)
@@ -514,6 +548,8 @@ class _Writer:
             address = pieces.address(at)
             lines += shown[done:at]
             done = at
+            if address in fixed:
+                self._fix(address, section)
             if address in labelled:
                 self._labels_at(address, section)
             if address in self.used_targets:
@@ -537,8 +573,19 @@ class _Writer:
         for address in reversed(pending):
             self._inside_labels(address, high, section)
 
-    def _split(self, section: Section, labels: set[int]) -> Code:
-        """Data runs cut at labels, and zero instructions joined to data: long runs, and padding."""
+    def _fix(self, address: int, section: Section) -> None:
+        """Directives that keep an address at its distance from a kernel's entry, or fail."""
+        entry, name = self.preload_entries[address]
+        if _keeps_alignment(section, entry):
+            self._align(_KERNEL_ALIGN)
+        line = f"\t.org {name}+{address - entry}"
+        self.lines.append(f"{line:<{_COLUMN}} // firmware that preloads arguments enters here")
+
+    def _split(self, section: Section, labels: set[int], fixed: set[int]) -> Code:
+        """Data runs cut at labels, and zero instructions joined to data: long runs, and padding.
+
+        What the alignment before a *fixed* address makes itself is no instruction either.
+        """
         code = self.code[section.index]
         functions = self.entries | {s.value for s in self.co.symbols if s.type == STT_FUNC}
         changes: list[tuple[int, int, list[Raw]]] = []
@@ -548,6 +595,17 @@ class _Writer:
             data = bytes(end - code.address(low))
             if padding or len(data) >= ZERO_RUN:
                 changes.append((low, high, [Raw(code.address(low), data, "zeros")]))
+        for address in sorted(fixed):
+            entry = self.preload_entries[address][0]
+            high = low = code.position(address) or 0
+            while low and code.address(low - 1) > entry and code.bytes_at(low - 1) == _S_NOP:
+                low -= 1
+                if code.address(low) in labels:
+                    break
+            if low < high and _keeps_alignment(section, entry):
+                changes.append(
+                    (low, high, [Raw(code.address(low), _S_NOP * (high - low), PADDING)])
+                )
         for at, item in code.others.items():
             if isinstance(item, Raw):
                 low, end = item.address, item.address + len(item.data)
@@ -632,6 +690,9 @@ class _Writer:
         return f"{mnemonic} {', '.join(operands)}"
 
     def _raw(self, item: Raw) -> None:
+        if item.reason == PADDING:
+            self.padding += len(item.data) // len(_S_NOP)
+            return  # by the directive that follows
         if item.reason not in ("zeros", "data"):
             self.raw_count += 1
             self.lines.append(f"\t// data: {display(item.reason)}")
@@ -795,6 +856,11 @@ class _Writer:
                 self._section_line(section)
                 self._align(section.align)
                 self._bytes(section.data)
+
+
+def _keeps_alignment(section: Section, entry: int) -> bool:
+    """Whether a kernel's entry stays aligned, so that an alignment behind it keeps a distance."""
+    return entry % _KERNEL_ALIGN == 0 and section.align % _KERNEL_ALIGN == 0
 
 
 def _runs_of_zeros(code: Code, labels: set[int]) -> Iterator[tuple[int, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coasm.descriptor.codec import Descriptor, decode, describe, differences, pack
+from coasm.descriptor.codec import Descriptor, decode, describe, differences, pack, preload_entry
 from coasm.descriptor.directives import directives, encode, extra_sgprs, obstacle
 from coasm.descriptor.table import ENTRY_OFFSET, SIZE, Field, fields_of
 
@@ -27,6 +27,7 @@ __all__ = [
     "fields_of",
     "obstacle",
     "pack",
+    "preload_entry",
     "resources",
 ]
 

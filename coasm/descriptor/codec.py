@@ -124,3 +124,14 @@ def _meaning(name: str, descriptor: Descriptor) -> str:
     if name == "accum_offset":
         return f" (AGPRs start at VGPR {(value + 1) * 4})"
     return ""
+
+
+def preload_entry(data: bytes, entry: int, target: TargetID) -> int | None:
+    """Where firmware that preloads kernel arguments enters the kernel at *entry*.
+
+    None where that is *entry* itself: nothing is preloaded, or the target has no prologue.
+    """
+    prologue = target.processor.family.preload_prologue
+    if not prologue or not decode(data, target)["kernarg_preload_length"]:
+        return None
+    return entry + prologue

@@ -42,8 +42,6 @@ _MODE_BITS = {
     "enable_ieee_mode": 9,
     "fp16_ovfl": 23,
 }
-#: Where a kernel with preloaded arguments begins on hardware that preloads them.
-_PRELOAD_ENTRY = 256
 
 
 def run(
@@ -304,7 +302,9 @@ def _waves(
     on = item < items
     scalar[63] = np.packbits(on, axis=1, bitorder="little").view(np.uint32).reshape(n, 2)
     group = Group(machine.layout, vector, scalar, first * waves + local, wg, machine.constants)
-    group.pc = machine.kernel.entry + (_PRELOAD_ENTRY if preload else 0)
+    group.pc = machine.kernel.entry
+    if preload:
+        group.pc += machine.co.target.processor.family.preload_prologue
     group.mode = sum(
         value << _MODE_BITS[name] for name, value in asked.float_modes if name in _MODE_BITS
     )

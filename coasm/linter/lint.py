@@ -123,10 +123,12 @@ def judge(source: Source, *, advice: bool = False) -> Linted:
 
 def _findings(program: Program, advice: bool) -> Iterator[Finding]:
     from coasm.linter.operands import check_operands
+    from coasm.linter.preload import check_preload
     from coasm.linter.resources import check_resources
 
     yield from check_resources(program)
     yield from check_operands(program)
+    yield from check_preload(program)
     if program.processor in TARGETS:
         from coasm.linter.states import check_states
         from coasm.linter.strict import check_strict

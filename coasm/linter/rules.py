@@ -517,6 +517,15 @@ _RESOURCES = (
         f"{_USAGE}, code object metadata",
     ),
     (
+        "preload-entry",
+        ERROR,
+        "the code is not where firmware that preloads arguments enters it",
+        "With preloaded arguments (gfx90a to gfx950) a kernel has two entries. Firmware that "
+        "preloads enters 256 bytes behind the first; other firmware runs what is before, which "
+        "loads the same SGPRs, and goes on there. An edit of the prologue must not move the rest.",
+        f"{_USAGE}, preloaded kernel arguments; LLVM AMDGPUPreloadKernArgProlog",
+    ),
+    (
         "fall-through",
         ERROR,
         "the flow runs out of the code",

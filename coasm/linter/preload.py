@@ -1,0 +1,69 @@
+"""The second entry of kernels with preloaded arguments, an address that no symbol names.
+
+Firmware that preloads enters the kernel 256 bytes behind its entry; other firmware enters at the
+entry, where a prologue loads the same SGPRs and goes on there, or traps. Source: LLVM AMDGPU usage,
+"Preloaded Kernel Arguments"; ``AMDGPUPreloadKernArgProlog.cpp``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from coasm.codeobject import Kernel
+from coasm.linter.findings import ERROR, Finding
+from coasm.linter.program import Program
+
+__all__ = ["check_preload"]
+
+_RULE = "preload-entry"
+
+
+def check_preload(program: Program) -> list[Finding]:
+    """Kernels whose code does not begin where firmware that preloads arguments enters it."""
+    from coasm.descriptor import preload_entry
+
+    found = []
+    for kernel in program.kernels:
+        entry = preload_entry(kernel.descriptor, kernel.entry, program.co.target)
+        if entry is not None:
+            finding = _check(program, kernel, entry)
+            found += [finding] if finding is not None else []
+    return found
+
+
+def _check(program: Program, kernel: Kernel, entry: int) -> Finding | None:
+    addresses = [item.address for item in program.instructions]
+    at = bisect_left(addresses, entry)
+    offset = entry - kernel.entry
+    if at == len(addresses) or addresses[at] != entry:
+        place = program.place_of(kernel.entry, kernel.name)
+        what = f"{entry:#x}, {offset} bytes behind the entry, is no instruction's address"
+        return Finding(_RULE, ERROR, kernel.name, place, what, _advice(kernel, offset))
+    starts = [program.instructions[block.first].address for block in program.blocks]
+    first = bisect_left(starts, kernel.entry)
+    if first == len(starts) or starts[first] != kernel.entry:
+        return None  # said by another rule
+    seen, pending = {first}, [first]
+    while pending:
+        block = program.blocks[pending.pop()]
+        last = program.instructions[block.last - 1]
+        if last.address >= entry:
+            continue  # it runs on through the second entry
+        for number in block.follows:
+            target = starts[number]
+            if kernel.entry <= target < entry:
+                if number not in seen:
+                    seen.add(number)
+                    pending.append(number)
+            elif target != entry:
+                what = (
+                    f"the prologue goes on at {target:#x}, while firmware that preloads arguments "
+                    f"enters at {entry:#x}"
+                )
+                place = program.place(block.last - 1)
+                return Finding(_RULE, ERROR, kernel.name, place, what, _advice(kernel, offset))
+    return None
+
+
+def _advice(kernel: Kernel, offset: int) -> str:
+    return f"the code must begin {offset} bytes behind {kernel.name}: pad its prologue with s_nop"
