@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import platform
+import shutil
 import struct
 import sys
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from coasm.bundle import embed, extract, find
 from coasm.bundle.images import entries_of
@@ -172,15 +174,76 @@ def test_in_a_new_segment(
     wanted = {**objects, "gfx942": larger}
     assert _seen(after, 2, 1) == [list(wanted.items()), list(second.items())]
     # What changed of the old bytes: the bundle's own, the header's e_phoff, e_shoff, e_phnum and
-    # e_shnum, and for the wrapper its pointer or the relocation's addend, or both.
+    # e_shnum, the program headers and the notes and hash tables that made room for one more, the
+    # tags of the latter, and for the wrapper its pointer or the relocation's addend, or both.
     held = find(path)[0].container
     old = {*range(held.offset, held.offset + held.size), *range(32, 48), 56, 57, 60, 61}
+    old |= _may_move(path)
     differ = {n for n in range(len(before)) if before[n] != result.data[n]} - old
     assert 1 <= len({n // 8 for n in differ}) <= 2
     assert set(result.data[held.offset : held.offset + held.size]) == {0}
     # LLVM agrees with the headers, and nothing stands twice.
     _check_headers(after)
     assert embed(after, {"gfx942": larger}).data == result.data
+
+
+def _may_move(path: Path) -> set[int]:
+    """The bytes of the program headers, of the sections behind them, and of the dynamic tags."""
+    with path.open("rb") as file:
+        elf = ELFFile(file)
+        found = {*range(64, 64 + 56 * elf.num_segments())}
+        for section in elf.iter_sections():
+            kind, at = section["sh_type"], section["sh_offset"]
+            if kind in ("SHT_NOTE", "SHT_GNU_HASH", "SHT_HASH", "SHT_DYNSYM") or (
+                section.name == ".interp"
+            ):
+                found |= {*range(at, at + section["sh_size"])}
+            if kind == "SHT_DYNAMIC":
+                tags = enumerate(section.iter_tags())
+                moved = ("DT_GNU_HASH", "DT_HASH", "DT_SYMTAB")
+                places = [at + 16 * n + 8 for n, tag in tags if tag.entry.d_tag in moved]
+                found |= {n for place in places for n in range(place, place + 8)}
+    return found
+
+
+#: Tools that write the file anew, as people use them on a library before they ship it.
+TOOLS = {
+    "strip": ("strip", "{}"),
+    "strip-unneeded": ("strip", "--strip-unneeded", "{}"),
+    "strip-debug": ("strip", "-g", "{}"),
+    "objcopy": ("objcopy", "{}"),
+    "llvm-strip": ("llvm-strip", "{}"),
+    "llvm-objcopy": ("llvm-objcopy", "{}"),
+    "patchelf": ("patchelf", "--set-rpath", "/a/rather/long/path/that/needs/room/of/its/own", "{}"),
+}
+#: What they refuse, as it was linked.
+_NOT_STATIC = ("patchelf", "llvm-")
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_what_has_grown_survives_other_tools(
+    llvm: Llvm, objects: dict[str, bytes], larger: bytes, tmp_path: Path, link: str
+) -> None:
+    """GNU strip and objcopy put the program headers behind the file header, whatever is there."""
+    _needs_native()
+    lld = [f"--ld-path={llvm.lld}"] if link.startswith("lld") else []
+    compiler = llvm.clang if lld else None
+    path = host(tmp_path, [_bundle(objects)], *LINKS[link], *lld, compiler=compiler)
+    assert embed(path, {"gfx942": larger}).changes[0].where == "new segment"
+    wanted = list({**objects, "gfx942": larger}.items())
+    tools = 0
+    for name, (tool_name, *arguments) in TOOLS.items():
+        beside = Path(llvm.clang).resolve().parent / tool_name
+        program = str(beside) if beside.exists() else shutil.which(tool_name)
+        if program is None or (link == "static" and name.startswith(_NOT_STATIC)):
+            continue
+        after = _write(tmp_path / name, embed(path, {"gfx942": larger}).data)
+        run(program, *(a.format(after) for a in arguments))
+        assert _seen(after, 1) == [wanted], name
+        assert [(e.target, extract(e)) for e in find(after)] == wanted, name
+        tools += 1
+    if not tools:
+        pytest.skip("no GNU strip (apt: binutils)")
 
 
 def _check_headers(path: Path) -> None:
