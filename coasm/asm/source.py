@@ -36,6 +36,7 @@ from coasm.asm.lines import (
 from coasm.asm.linking import declared_linking
 from coasm.asm.messages import for_user, summed_up, warnings_in
 from coasm.asm.metadata_faults import explained
+from coasm.asm.preprocess import is_preprocessed, preprocessed
 from coasm.codeobject import CodeObject, load
 from coasm.codeobject.elf import Elf
 from coasm.errors import AssemblyError, CoasmError, UnsupportedError
@@ -222,7 +223,7 @@ def build(
         AssemblyError: the assembler refused it; the message has the user's files and lines.
         UnsupportedError: what it is for is not known, cannot be written, or is not what it says.
     """
-    source = _opened(text, name, options)
+    source = _opened(text, name, options, llvm)
     what, notes, triple = _declared(source, options)
     tools = find_llvm(llvm, processor=what.target.name)
     followed, changes = follow(source.text, what.target)
@@ -230,21 +231,19 @@ def build(
     source = _known_triple(source._replace(text=followed))
     source = source._replace(setup=source.setup._replace(triple=triple))
     built = _assembled(source, what, tools)
-    if built.object is None:
-        meant = None if options.target else _meant(built.messages, source)
-        if meant is not None:  # the directive is where only the assembler finds it
-            triple, target = meant
-            what = what._replace(target=target)
-            tools = find_llvm(llvm, processor=target.name)
-            source = source._replace(setup=source.setup._replace(triple=triple))
-            built = _assembled(source, what, tools)
-    if built.object is None:
-        for other in _other_features(source, what):
-            again = _assembled(source, other, tools)
-            if again.object is not None:
-                built, what = again, other
-                notes.append(f"assembled with {' '.join(other.features)}: without, LLVM refuses it")
-                break
+    meant = None if built.object or options.target else _meant(built.messages)
+    if meant is not None:  # the directive is where only the assembler finds it
+        triple, target = meant
+        what = what._replace(target=target)
+        tools = find_llvm(llvm, processor=target.name)
+        source = source._replace(setup=source.setup._replace(triple=triple))
+        built = _assembled(source, what, tools)
+    for other in _other_features(source, what) if built.object is None else ():
+        again = _assembled(source, other, tools)
+        if again.object is not None:
+            built, what = again, other
+            notes.append(f"assembled with {' '.join(other.features)}: without, LLVM refuses it")
+            break
     said = _said(source, what, built, tools)
     if built.object is None:
         raise _refused(source, said, options, what, tools)
@@ -269,7 +268,7 @@ def declared(text: str, name: str = "<listing>", options: SourceOptions = NO_OPT
     return _declared(_opened(text, name, options), options)[0]
 
 
-def _opened(text: str, name: str, options: SourceOptions) -> _Source:
+def _opened(text: str, name: str, options: SourceOptions, llvm: str | None = None) -> _Source:
     for folder in options.include:
         if not os.path.isdir(folder):
             raise CoasmError(f"-I {folder}: no such folder")
@@ -280,7 +279,13 @@ def _opened(text: str, name: str, options: SourceOptions) -> _Source:
     own = os.path.dirname(name)
     if own and os.path.isfile(name) and own not in include:
         include = (*include, own)  # last: clang looks where it runs, and in -I
+    if is_preprocessed(name, text):
+        said = _TARGET.search(text)
+        known = options.target or (said and _split(said[1])[1])
+        target = target_from_text(known) if known else None
+        text = preprocessed(name, text, include, target, find_llvm(llvm))
     files = dict(_included(text, include)) if ".include" in text else {}
+    _check_loops(name, files)
     return _Source(name, text, files, Setup(include=include, defsym=options.defsym))
 
 
@@ -306,6 +311,24 @@ def _included(text: str, folders: tuple[str, ...]) -> Iterator[tuple[str, Includ
             found = data.decode("utf-8", "surrogateescape")
             todo.append(found)
             yield name, Included(path, found)
+
+
+def _check_loops(name: str, files: Mapping[str, Included]) -> None:
+    """Refuse files that include themselves, which LLVM follows until it is stopped.
+
+    Raises:
+        CoasmError: one does, and no condition in it might end that.
+    """
+    inner = {one: _INCLUDE.findall(file.text) for one, file in files.items()}
+    for start in inner:
+        todo, seen = [start], {start}
+        while todo:
+            for one in inner.get(todo.pop(), ()):
+                if one == start and ".if" not in files[start].text:
+                    raise CoasmError(f"{name}: {files[start].path} includes itself")
+                if one not in seen:
+                    seen.add(one)
+                    todo.append(one)
 
 
 def _plain_texts(source: _Source) -> list[str]:
@@ -486,7 +509,7 @@ def _said(source: _Source, what: Declared, built: Built, llvm: Llvm) -> str:
     return for_user(messages, source.texts)
 
 
-def _meant(messages: str, source: _Source) -> tuple[str, TargetID] | None:
+def _meant(messages: str) -> tuple[str, TargetID] | None:
     """The triple and the target of the directive that the assembler found to be another."""
     found = _MISMATCH.search(messages)
     if found is None:

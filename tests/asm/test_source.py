@@ -285,6 +285,69 @@ def test_what_the_command_line_gives(tmp_path: Path, llvm: Llvm) -> None:
         coasm.assemble(path.read_text(), name=str(path), target="gfx942", include=[str(folder)])
 
 
+def test_the_c_preprocessor(tmp_path: Path, llvm: Llvm) -> None:
+    """As clang has it: of a .S file, and of no other."""
+    (tmp_path / "k.h").write_text("#define TWICE(r) v_add_u32 r, r, r\n")
+    body = (
+        '#include "k.h"\n#if 0\n    bogus\n#endif\n    TWICE(v1)\n'
+        "#ifdef __gfx942__\n    v_rcp_f32 v1, v0\n    v_mul_f32 v2, v1, v1\n#endif"
+    )
+    path = tmp_path / "k.S"
+    text = _source(body)
+    path.write_text(text)
+    result = coasm.assemble(text, target="gfx942", name=str(path))
+    expected = tmp_path / "k.co"
+    subprocess.run(
+        [llvm.clang, "-target", "amdgcn-amd-amdhsa", "-mcpu=gfx942", str(path), "-o", expected],
+        check=True,
+    )
+    assert result.data == expected.read_bytes()
+    (found,) = coasm.lint(str(path), target="gfx942")
+    assert found.place.line == text.split("\n").index("    v_mul_f32 v2, v1, v1") + 1
+    with pytest.raises(AssemblyError, match=r"k\.s:\d+:5: error: invalid instruction\n    bogus"):
+        coasm.assemble(text, target="gfx942", name="k.s")
+
+
+def test_a_file_that_includes_itself(tmp_path: Path) -> None:
+    (tmp_path / "one.inc").write_text('    .include "two.inc"\n')
+    (tmp_path / "two.inc").write_text('    .include "one.inc"\n')
+    text = '    .include "one.inc"\n'
+    with pytest.raises(CoasmError, match=r"k\.s: .*\.inc includes itself"):
+        coasm.assemble(text, target="gfx942", name="k.s", include=[str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    ("target", "flags"),
+    [
+        ("gfx90a:xnack-", ["-O0"]),
+        ("gfx942", ["-O2", "-g"]),
+        ("gfx1030", ["-O2", "-mwavefrontsize64", "-mcode-object-version=4"]),
+        ("gfx1250", ["-O1", "-g", "-mcode-object-version=5"]),
+    ],
+)
+def test_what_compilers_write(tmp_path: Path, llvm: Llvm, target: str, flags: list[str]) -> None:
+    """Every instruction but padding has the line that it stands on, with -g too."""
+    path = tmp_path / "k.s"
+    command = [llvm.clang, "-target", "amdgcn-amd-amdhsa", f"-mcpu={target}", *flags, "-nogpulib"]
+    language = ["-w", "-x", "cl", "-cl-std=CL2.0", "-Xclang", "-finclude-default-header", "-S"]
+    kernels = Path(__file__).parent.parent / "fixtures" / "compiled.cl"
+    subprocess.run([*command, *language, str(kernels), "-o", str(path)], check=True)
+    made = build(path.read_text(), str(path))
+    version = made.what.code_object_version
+    wave = [flag for flag in flags if flag.startswith("-mwave")]
+    assert made.data == _clang(llvm, path, target, version, *wave)
+    lines = path.read_text().split("\n")
+    checked = 0
+    for items in decode(made.co, made.llvm, extra=tuple(made.what.features)).values():
+        for item in items:
+            if isinstance(item, Instruction) and item.text not in ("s_nop 0", "s_code_end"):
+                line = made.lines[item.address]
+                assert line.root == line.spot.line
+                assert re.sub(r"_e(32|64)$", "", item.mnemonic) in lines[line.root - 1]
+                checked += 1
+    assert checked > 500
+
+
 def test_several_kernels(tmp_path: Path, llvm: Llvm) -> None:
     path = tmp_path / "k.s"
     path.write_text(_source("    s_nop 1", names=("first", "second", "third")))
