@@ -3,6 +3,8 @@
 Needs ``COASM_CORPUS``, the folder of real objects, and for ``hip`` ``COASM_HIP_WHEELS``, the folder
 of libraries with compiled ones (see docs/how-it-is-built.md); what is not there is left out. Of the
 objects every ``COASM_BENCH_EVERY``-th is taken. Exit status 1 where a limit is exceeded.
+
+``python -m benchmarks random-c --programs N --seed S`` is none of these: see ``random_c.py``.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import TypeVar
 import coasm
 from benchmarks.lint_mutants import bench_lint_mutants
 from benchmarks.measure import cpu_of_children, interleaved, ratios, run
+from benchmarks.random_c import random_c
 from coasm.asm.build import feature_list
 from coasm.asm.source import declared
 from coasm.bundle import extract, find
@@ -165,6 +168,8 @@ def report(what: str, figure: str, good: bool, limit: str) -> bool:
 def main() -> int:
     llvm = find_llvm()
     print(f"LLVM {'.'.join(map(str, llvm.version))}, Python {sys.version.split()[0]}")
+    if sys.argv[1:2] == ["random-c"]:
+        return 0 if random_c(sys.argv[2:], llvm) else 1
     good = True
     for name in sys.argv[1:] or BENCHMARKS:
         measure, variable = BENCHMARKS[name]
