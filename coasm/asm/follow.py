@@ -1,8 +1,9 @@
 """A resource is changed in one place: the metadata follows the kernel descriptor.
 
 A listing says with :data:`FOLLOWS` that its metadata does. What of the metadata was not what the
-descriptor says when the listing was written stands there with a remark (:data:`STAYS`) and is left
-alone, so that an unedited listing is taken as it stands; and so is every source without that line.
+descriptor says when the listing was written has a remark with what that was, and is left alone as
+long as the descriptor says that: so an unedited listing is taken as it stands. So is every source
+without that line.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ __all__ = ["FOLLOWS", "follow", "marked"]
 
 #: The line of a listing whose metadata follows.
 FOLLOWS = "// coasm: these follow the kernel descriptors, but for what `stays`"
-STAYS = "// stays"
+_STAYS = "// stays while the descriptor says"
 #: A count of SGPRs as AMD's assembler notes it.
 _WITHOUT_EXTRA = "// without VCC and the like"
 
@@ -47,7 +48,7 @@ def follow(text: str, target: TargetID) -> tuple[str, tuple[str, ...]]:
         if given is None:
             continue
         for key, value, wanted in _unlike(entry, given, target):
-            if value.comment.startswith(STAYS):
+            if value.comment.rstrip() == f"{_STAYS} {wanted}":
                 continue
             head, _, tail = lines[value.line].partition(f"{key}:")
             new = _spelled(value, wanted)
@@ -75,8 +76,8 @@ def marked(yaml: str, directives: Mapping[str, Iterable[str] | None], target: Ta
         if found is not None and alone and _extra(given, target):
             lines[found.line] += f" {_WITHOUT_EXTRA}"
             entry.values[".sgpr_count"] = found._replace(comment=_WITHOUT_EXTRA)
-        for _, value, _ in _unlike(entry, given, target):
-            lines[value.line] += f" {STAYS}"
+        for _, value, wanted in _unlike(entry, given, target):
+            lines[value.line] += f" {_STAYS} {wanted}"
     return "\n".join(lines[1:-1])
 
 

@@ -41,7 +41,7 @@ class KernelLines(NamedTuple):
 
 def metadata_span(lines: Sequence[str]) -> tuple[int, int] | None:
     """The lines between ``.amdgpu_metadata`` and its end; None where there are none."""
-    first: int | None = None
+    first, end = None, len(lines)
     for number in range(len(lines) - 1, -1, -1):  # it is the last that a listing has
         text = lines[number].strip()
         if text == ".end_amdgpu_metadata":

@@ -65,12 +65,16 @@ def test_what_differed_before_stays(llvm: Llvm) -> None:
     )
     co = build(llvm, text)
     listing = coasm.disassemble(co).text
-    assert ".group_segment_fixed_size: 64 // stays\n" in listing
+    remark = " // stays while the descriptor says 0"
+    assert f".group_segment_fixed_size: 64{remark}\n" in listing
     result = coasm.assemble(listing, like=co)
     assert result.data == co.data and result.notes == ()
+    lds = ".group_segment_fixed_size"
+    other = listing.replace("private_segment_fixed_size 0\n", "private_segment_fixed_size 8\n")
+    assert _metadata(other)[0][lds] == 64
     edited = listing.replace("group_segment_fixed_size 0\n", "group_segment_fixed_size 128\n")
-    assert _metadata(edited)[0][".group_segment_fixed_size"] == 64
-    assert _metadata(edited.replace(" // stays", ""))[0][".group_segment_fixed_size"] == 128
+    assert _metadata(edited)[0][lds] == 128
+    assert _metadata(listing.replace(remark, ""))[0][lds] == 0
 
 
 def test_nothing_follows_without_an_edit(
