@@ -9,7 +9,6 @@ import random
 import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -26,14 +25,15 @@ from coasm.llvm.find import Llvm
 from coasm.notes import to_yaml
 from coasm.trips import roundtrip
 from tests.asm.tools import loaded, loaded_sections
+from tests.counting import calls, programs
 
 _ROOT = Path(__file__).parent.parent
 _EXTREMES = (0, 1, 2, 3, 4, 7, 8, 24, 63, 64, 65, 0x7F, 0x80, 0xFF, 0x100, 0xFFF, 0x1000, 0xFF00)
 _EXTREMES_64 = (*_EXTREMES, 1 << 31, (1 << 32) - 1, 1 << 32, 1 << 63, (1 << 64) - 1, (1 << 64) - 8)
 
-#: Seconds that reading one object may take; a whole trip starts LLVM a few times.
-_READ_SECONDS = 5
-_TRIP_SECONDS = 30
+#: Calls that reading one object of 5 kB may take, and programs that a whole trip may start.
+_READ_CALLS = 300_000
+_TRIP_PROGRAMS = 60
 
 
 def _places(data: bytes) -> list[tuple[int, int]]:
@@ -110,16 +110,16 @@ def _mutate_and_read(name: str, data: bytes, seeds: range) -> int:
     """How many of the mutations were refused."""
     refused = 0
     for seed in seeds:
-        started = time.monotonic()
         try:
-            read(mutate(data, seed))
+            with calls() as made:
+                read(mutate(data, seed))
         except CoasmError as error:
             refused += 1
             assert str(error).startswith("hostile.co: "), f"{name}, seed {seed}: {error}"
             assert "\n" not in str(error), f"{name}, seed {seed}: {error}"
         except Exception as error:
             pytest.fail(f"{name}, seed {seed}: {type(error).__name__}: {error}")
-        assert time.monotonic() - started < _READ_SECONDS, f"{name}, seed {seed}"
+        assert made.number < _READ_CALLS, f"{name}, seed {seed}"
     return refused
 
 
@@ -128,18 +128,18 @@ def _mutate_and_trip(name: str, data: bytes, seeds: range, llvm: Llvm) -> int:
     tripped = 0
     for seed in seeds:
         changed = mutate(data, seed)
-        started = time.monotonic()
         try:
-            co = load(changed, name="hostile.co")
-            fresh = link_object(exact_listing(co, llvm).object, llvm)
-            report = verify(co, load(fresh, name="fresh.co"), llvm)
-            like(fresh, co)
+            with programs() as started:
+                co = load(changed, name="hostile.co")
+                fresh = link_object(exact_listing(co, llvm).object, llvm)
+                report = verify(co, load(fresh, name="fresh.co"), llvm)
+                like(fresh, co)
         except CoasmError as error:
             assert "\n" not in str(error), f"{name}, seed {seed}: {error}"
             continue
         except Exception as error:
             pytest.fail(f"{name}, seed {seed}: {type(error).__name__}: {error}")
-        assert time.monotonic() - started < _TRIP_SECONDS, f"{name}, seed {seed}"
+        assert started.number < _TRIP_PROGRAMS, f"{name}, seed {seed}"
         # The linker's own sections may have been damaged; then the verdict says so.
         assert report.loaded_identical == (loaded(fresh) == loaded(changed)), f"{name}, {seed}"
         one, other = loaded_sections(changed), loaded_sections(fresh)
@@ -240,7 +240,6 @@ def test_sizes_that_lie_about_memory(fixture_objects: list[tuple[str, Path]], ll
         at = shoff + 64 * index
         if struct.unpack_from("<I", data, at + 4)[0] == 8:  # NOBITS
             struct.pack_into("<Q", data, at + 32, 1 << 40)
-    started = time.monotonic()
-    with pytest.raises(CoasmError):
+    with programs() as started, pytest.raises(CoasmError):
         roundtrip(load(bytes(data), name="large.co"), llvm)
-    assert time.monotonic() - started < _TRIP_SECONDS
+    assert started.number < _TRIP_PROGRAMS
