@@ -29,6 +29,7 @@ run: setup
 	@scripts/demo.sh $(BIN) build/demo
 
 test: setup
+	@scripts/test_inputs.sh $(BIN)/python build
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy --strict

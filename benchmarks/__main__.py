@@ -52,7 +52,7 @@ def bench_help(corpus: Path, llvm: Llvm) -> bool:
 
 
 def bench_disasm(corpus: Path, llvm: Llvm) -> bool:
-    """``coasm disasm`` of f4gemm 256x256 over llvm-objdump and llvm-mc: at most 2.2."""
+    """``coasm disasm`` of f4gemm 256x256 over llvm-objdump and llvm-mc: at most 2.6."""
     path = corpus / "gfx950/f4gemm/f4gemm_bf16_per1x32Fp4_BpreShuffle_256x256.co"
     assert llvm.mc is not None, "the benchmark needs llvm-mc"
     with tempfile.TemporaryDirectory() as folder:
@@ -80,8 +80,8 @@ def bench_disasm(corpus: Path, llvm: Llvm) -> bool:
     return report(
         "coasm disasm over llvm-objdump -d and llvm-mc",
         f"{middle:.2f} ({low:.2f} to {high:.2f})",
-        middle <= 2.2,
-        "2.2",
+        middle <= 2.6,
+        "2.6",
     )
 
 

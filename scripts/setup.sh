@@ -83,7 +83,7 @@ check_llvm() {
     local problem
     problem=$(find_llvm 2>&1) && return 0
     [ -z "${COASM_LLVM:-}" ] || fail "$problem" # named by hand: never replaced
-    install_packages clang-22 lld-22 llvm-22 || fail "$problem"
+    install_packages clang-22 clang-tools-22 lld-22 llvm-22 || fail "$problem"
     problem=$(find_llvm 2>&1) || fail "$problem"
 }
 

@@ -1,4 +1,6 @@
-"""The libraries of two public wheels, in the folder that ``COASM_HIP_WHEELS`` names.
+"""The libraries of two public wheels: ``make test`` fetches them into ``build/hip-wheels``.
+
+``COASM_HIP_WHEELS`` names another folder.
 
 276 code objects for 29 gfx targets. ``COASM_HIP_ALL=1`` makes the tests that take a sample of them
 take all.
@@ -16,6 +18,8 @@ import pytest
 from coasm.bundle import Entry, extract, find
 from coasm.codeobject import CodeObject, load
 
+_FETCHED = Path(__file__).parent.parent / "build" / "hip-wheels"
+
 __all__ = ["NAMES", "TARGETS", "entries_of", "library", "sample"]
 
 NAMES = [
@@ -32,14 +36,19 @@ TARGETS = [
 ]
 
 
+def folder() -> Path | None:
+    """Where the libraries are, if they are anywhere."""
+    named = os.environ.get("COASM_HIP_WHEELS")
+    place = Path(named) if named else _FETCHED
+    return place if place.is_dir() else None
+
+
 def library(name: str) -> Path:
     """The path of a library; skips the test where it is not there."""
-    folder = os.environ.get("COASM_HIP_WHEELS")
-    if not folder:
-        pytest.skip("COASM_HIP_WHEELS is not set: no HIP libraries")
-    path = Path(folder, f"{name}.so")
-    if not path.exists():
-        pytest.skip(f"no {path.name} in COASM_HIP_WHEELS={folder}")
+    place = folder()
+    path = place / f"{name}.so" if place else None
+    if path is None or not path.exists():
+        pytest.skip("no HIP libraries: make test fetches them into build/hip-wheels")
     return path
 
 

@@ -120,11 +120,13 @@ def cc() -> str:
     pytest.skip("no C compiler for the host")
 
 
-def tool(llvm: Llvm, name: str) -> str:
-    path = Path(llvm.clang).resolve().parent / name
-    if not path.exists():
-        pytest.skip(f"no {name} in {path.parent}")
-    return str(path)
+def tool(llvm: Llvm, *names: str) -> str:
+    """The path of a tool of LLVM, which was renamed if it has several names."""
+    folder = Path(llvm.clang).resolve().parent
+    for name in names:
+        if (folder / name).exists():
+            return str(folder / name)
+    pytest.skip(f"no {' or '.join(names)} in {folder}")
 
 
 def run(*command: str | Path, **options: object) -> subprocess.CompletedProcess[bytes]:

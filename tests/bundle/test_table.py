@@ -149,6 +149,9 @@ def test_replace_moves_nothing_that_fits() -> None:
     assert len(replace(data, table, {0: b"c" * 8193}, len(data))) == 4096 + 3 * 4096 + 10
 
 
+_PACKAGER = ("llvm-offload-binary", "clang-offload-packager")  # its name from LLVM 22 on, before
+
+
 def _offload(llvm: Llvm, folder: Path, images: dict[str, bytes]) -> bytes:
     arguments = []
     for number, (arch, data) in enumerate(images.items()):
@@ -156,7 +159,7 @@ def _offload(llvm: Llvm, folder: Path, images: dict[str, bytes]) -> bytes:
         arguments.append(
             f"--image=file={folder}/{number},triple=amdgcn-amd-amdhsa,arch={arch},kind=hip"
         )
-    run(tool(llvm, "clang-offload-packager"), "-o", folder / "out", *arguments)
+    run(tool(llvm, *_PACKAGER), "-o", folder / "out", *arguments)
     return (folder / "out").read_bytes()
 
 
@@ -176,7 +179,7 @@ def test_offload_binary(llvm: Llvm, tmp_path: Path) -> None:
     # LLVM reads it too: the packager takes the image out again.
     (tmp_path / "new").write_bytes(larger)
     run(
-        tool(llvm, "clang-offload-packager"), tmp_path / "new",
+        tool(llvm, *_PACKAGER), tmp_path / "new",
         f"--image=file={tmp_path}/back,triple=amdgcn-amd-amdhsa,arch=gfx942,kind=hip",
     )  # fmt: skip
     assert (tmp_path / "back").read_bytes() == b"n" * 999

@@ -1,4 +1,4 @@
-"""Real libraries: those of two public wheels, in the folder that ``COASM_HIP_WHEELS`` names.
+"""Real libraries: those of two public wheels (tests/wheels.py).
 
 Their figures are known from outside: eight libraries, 276 code objects, 29 gfx targets (gfx900 to
 gfx1251), 24 to 151 kernels each.
@@ -24,26 +24,13 @@ from coasm.bundle.summary import kernels_of
 from coasm.codeobject import load
 from coasm.llvm.find import Llvm
 from tests.bundle.carriers import cc, run, tool
-
-NAMES = [
-    *("_scatter_cuda", "_segment_csr_cuda"),
-    *(f"libbitsandbytes_rocm{version}" for version in (64, 70, 71, 72, 714, 715)),
-]
-
-
-def _library(name: str) -> Path:
-    folder = os.environ.get("COASM_HIP_WHEELS")
-    if not folder:
-        pytest.skip("COASM_HIP_WHEELS is not set: no HIP libraries")
-    path = Path(folder, f"{name}.so")
-    if not path.exists():
-        pytest.skip(f"no {path.name} in COASM_HIP_WHEELS={folder}")
-    return path
+from tests.wheels import NAMES
+from tests.wheels import library as find_library
 
 
 @pytest.fixture(params=NAMES)
 def library(request: pytest.FixtureRequest) -> Path:
-    return _library(request.param)
+    return find_library(request.param)
 
 
 def _by_hand(data: bytes) -> list[tuple[str, bytes]]:
@@ -86,14 +73,14 @@ def test_every_image_is_found(library: Path) -> None:
 
 
 def test_the_known_figures() -> None:
-    found = [entry for name in NAMES for entry in find(_library(name))]
+    found = [entry for name in NAMES for entry in find(find_library(name))]
     targets = {entry.target for entry in found}
     assert (len(found), len(targets)) == (276, 29)
     assert {"gfx900", "gfx942", "gfx1251"} <= targets
 
 
 def test_llvm_writes_the_same_from_plain_bundles(llvm: Llvm, tmp_path: Path) -> None:
-    library = _library("_scatter_cuda")
+    library = find_library("_scatter_cuda")
     (tmp_path / "x.so").symlink_to(library)
     run(tool(llvm, "llvm-objdump"), "--offloading", "x.so", cwd=tmp_path)
     written = {
@@ -161,7 +148,7 @@ def test_library_with_a_new_segment_loads(llvm: Llvm, tmp_path: Path, name: str)
     """
     if platform.machine() != "x86_64":
         pytest.skip("the library is for x86-64")
-    library = _library(name)
+    library = find_library(name)
     entries = find(library)
     chosen = next(e for e in entries if e.target == "gfx1100" and e.number == 2)
     noise = b"".join(hashlib.sha256(bytes([n & 255, n >> 8])).digest() for n in range(4000))
