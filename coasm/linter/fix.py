@@ -442,7 +442,7 @@ class _Lines:
     def statement(self, index: int) -> tuple[int, int] | None:
         """Where the instruction begins and ends in its line; None where that has no such one."""
         line = self.line(index)
-        if line is None or self.count[line] != 1:
+        if line is None or self.count[line] != 1 or self._is_elsewhere(index):
             return None
         first, last = _statement(self.source.text[line - 1], self.inside[line - 1])
         words = self.source.text[line - 1][first:last].split()
@@ -452,6 +452,11 @@ class _Lines:
             return None
         return first, last
 
+    def _is_elsewhere(self, index: int) -> bool:
+        """Whether operation *index* is of a macro's body or of an included file."""
+        place = self.source.program.place(index)
+        return place.file is not None or place.body is not None
+
     def refuse(self, index: int) -> CoasmError:
         """Why nothing can be put before operation *index*."""
         program, line = self.source.program, self.line(index)
@@ -460,8 +465,9 @@ class _Lines:
             why = self.source.remark or "its line is not known"
             where = f"{self.source.name}: {item.address:#x}"
         else:
-            why = "a macro or a repetition makes it"
-            where = f"{self.source.name}:{line}"
+            place = program.place(index)
+            why = "an included file has it" if place.file else "a macro or a repetition makes it"
+            where = f"{place.file or self.source.name}:{place.line}"
         return CoasmError(f"{where}: {item.text}: {why}; put the fix of coasm lint in by hand")
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coasm
+from coasm.asm.source import SourceOptions
 from coasm.errors import CoasmError, UnsupportedError
 from coasm.linter.fix import Change, Fixed, fix
 from coasm.linter.rules import RULES
@@ -220,7 +221,7 @@ def test_what_no_wait_repairs_is_said() -> None:
     [
         f"\t.macro pair\n\tv_rcp_f32 v1, v0\n\tv_mul_f32 v2, v1, v1\n\t.endm\n\tpair\n{_END}",
         f"\t.macro last\n\tv_mul_f32 v2, v1, v1\n\t.endm\n\tv_rcp_f32 v1, v0\n\tlast\n{_END}",
-        f"\t.rept 1\n\tv_rcp_f32 v1, v0\n\tv_mul_f32 v2, v1, v1\n\t.endr\n{_END}",
+        f"\t.rept 2\n\tv_rcp_f32 v1, v0\n\tv_mul_f32 v2, v1, v1\n\t.endr\n{_END}",
     ],
 )
 def test_a_macro_is_not_changed(body: str) -> None:
@@ -228,16 +229,23 @@ def test_a_macro_is_not_changed(body: str) -> None:
     line = next(
         n for n, one in enumerate(text.split("\n"), 1) if re.match(r"\t(pair|last|.rept)", one)
     )
+    line += 2 * (".rept" in body)  # what is repeated has a line of its own
     with pytest.raises(CoasmError, match=rf"^k\.s:{line}: v_mul_f32_e32 .*macro or a repetition"):
         fix(text, name="k.s")
 
 
-def test_a_listing_without_lines_is_not_changed() -> None:
+def test_an_included_file_is_not_changed(tmp_path: Path) -> None:
+    (tmp_path / "code.inc").write_text("\tv_rcp_f32 v1, v0\n\tv_mul_f32 v2, v1, v1\n")
+    text = listing(f'\t.include "code.inc"\n{_END}')
+    options = SourceOptions(include=(str(tmp_path),))
+    with pytest.raises(CoasmError, match=r"code\.inc:2: v_mul_f32_e32 .*an included file has it"):
+        fix(text, name="k.s", options=options)
+
+
+def test_a_listing_with_line_directives_of_its_own() -> None:
     text = listing(TOO_CLOSE, head='\t.file 1 "kernel.hip"\n')
-    with pytest.raises(
-        CoasmError, match=r"k\.s: 0x\w+: v_mul_f32_e32 .*line directives of its own"
-    ):
-        fix(text, name="k.s")
+    fixed = fix(text, name="k.s").text
+    assert fixed == text.replace("\tv_mul_f32", "\ts_nop 0\n\tv_mul_f32")
 
 
 def test_other_targets_are_refused() -> None:
