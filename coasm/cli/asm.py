@@ -144,10 +144,13 @@ def _check_replaced(output: str, usual: bool, text: str, name: str, data: bytes)
     """Refuse to overwrite what is no earlier build; under the *usual* name any code object is."""
     from coasm.asm.original import is_original
     from coasm.codeobject import load
+    from coasm.errors import OutputError
     from coasm.output import check_replaced, is_build
 
     new = None if usual else load(data, name=name)
-    check_replaced(output, is_build(output, new) and not is_original(text, name, output))
+    if is_original(text, name, output):
+        raise OutputError(f"{output}: is what the listing was made from; --force overwrites it")
+    check_replaced(output, is_build(output, new))
 
 
 def _lint(text: str, name: str, llvm: str | None, options: SourceOptions) -> list[dict[str, Any]]:
