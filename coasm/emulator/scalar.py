@@ -292,7 +292,7 @@ def leading_zeros(a: Array) -> Array:
 def leading_signs(a: Array) -> Array:
     """The position, from the top, of the first bit unlike the sign; -1 where all are alike."""
     unsigned = a.view(np.uint32 if a.dtype.itemsize == 4 else np.uint64)
-    return leading_zeros(np.where(a < 0, ~unsigned, unsigned))
+    return leading_zeros(np.where(a < 0, np.invert(unsigned), unsigned))
 
 
 row("s_brev_b32", plain("u32 u32", _reverse))
