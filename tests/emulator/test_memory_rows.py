@@ -10,6 +10,9 @@ import re
 import numpy as np
 import pytest
 
+from coasm.emulator.errors import Fault
+from coasm.emulator.group import Group
+from coasm.emulator.operands import PRIVATE_APERTURE, SHARED_APERTURE
 from coasm.emulator.table import ROWS
 from coasm.llvm import Llvm
 from tests.emulator.bench import GLOBAL, LDS, SCRATCH, Bench
@@ -113,7 +116,7 @@ class _Place:
         return list(where)
 
 
-def _prepare(bench: Bench, name: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _prepare(bench: Bench, name: str, rng: np.random.Generator) -> tuple[Group, np.ndarray]:
     """(the group, the lanes' addresses without offsets)"""
     group = bench.wave()
     group.V[:, 0] = rng.integers(0, 1 << 32, group.V[:, 0].shape, dtype=np.uint32)
@@ -205,3 +208,59 @@ def test_lanes_exchange(name: str, seed: int, bench: Bench) -> None:
             wanted[lane] = given[lanes[lane]] if name == "ds_bpermute_b32" else sent[lane]
     bench.run(_line(name), group)
     assert (group.V[40, 0] == wanted).all()
+
+
+_FLAT = (
+    "flat_load_dword v40, v[20:21]",
+    "flat_store_dwordx2 v[20:21], v[8:9]",
+    "flat_atomic_add v40, v[20:21], v8 sc0",
+    "flat_atomic_add_x2 v[20:21], v[8:9]",
+)
+
+
+def _mixed(bench: Bench) -> tuple[Group, list[tuple[np.ndarray, list[int]]]]:
+    """A wave whose lanes go to global memory, LDS and their private memory in turn; the 8 bytes
+    of each lane as (memory, places)."""
+    group, _ = _prepare(bench, "flat", np.random.default_rng(3))
+    group.d[63][...] = 0xFFFF_FFFF_FFFF_FFFF
+    group.update_exec()
+    bases = (bench.base, SHARED_APERTURE << 32, PRIVATE_APERTURE << 32)
+    memories = (bench.globals, bench.lds, bench.scratch)
+    found = []
+    for lane in range(64):
+        address = bases[lane % 3] + 8 * (lane // 3)
+        group.V[20, 0, lane], group.V[21, 0, lane] = address & 0xFFFF_FFFF, address >> 32
+        where = list(range(8 * (lane // 3), 8 * (lane // 3) + 8))
+        if lane % 3 == 2:
+            where = [a // 4 * 256 + lane * 4 + a % 4 for a in where]
+        found.append((memories[lane % 3], where))
+    return group, found
+
+
+def test_the_lanes_of_a_flat_access_go_where_their_addresses_are(llvm: Llvm) -> None:
+    bench = Bench(llvm, "gfx942", _FLAT)
+    for line in _FLAT[:3]:
+        group, places = _mixed(bench)
+        before = [int.from_bytes(memory[at].tobytes(), "little") for memory, at in places]
+        data = group.V[8, 0].astype(np.uint64) | group.V[9, 0].astype(np.uint64) << np.uint64(32)
+        bench.run(line, group)
+        after = [int.from_bytes(memory[at].tobytes(), "little") for memory, at in places]
+        low = [value & 0xFFFF_FFFF for value in before]
+        if "store" in line:
+            assert after == data.tolist()
+            continue
+        assert group.V[40, 0].tolist() == low
+        if "load" in line:
+            assert after == before
+        else:
+            sums = [(a + int(b)) & 0xFFFF_FFFF for a, b in zip(low, group.V[8, 0], strict=True)]
+            assert [value & 0xFFFF_FFFF for value in after] == sums
+
+
+def test_a_wide_atomic_with_a_private_lane_changes_nothing(llvm: Llvm) -> None:
+    bench = Bench(llvm, "gfx942", _FLAT)
+    group, places = _mixed(bench)
+    before = [memory[at].tobytes() for memory, at in places]
+    with pytest.raises(Fault, match="64-bit atomic on scratch"):
+        bench.run(_FLAT[3], group)
+    assert [memory[at].tobytes() for memory, at in places] == before
