@@ -84,20 +84,33 @@ def __dir__() -> list[str]:
 
 
 def load(
-    source: str | os.PathLike[str] | bytes, *, name: str | None = None, llvm: str | None = None
+    source: str | os.PathLike[str] | bytes,
+    *,
+    name: str | None = None,
+    llvm: str | None = None,
+    target: str | None = None,
+    code_object_version: int | None = None,
+    include: Sequence[str] = (),
+    defsym: Sequence[str] = (),
 ) -> CodeObject:
     """The code object that *source* names, or whose bytes it is; *name* stands for it in messages.
 
     A name is the path of a code object or of a listing (``.s``, assembled as :func:`assemble` does
     it), or ``LIBRARY:TARGET``, ``LIBRARY:TARGET#N`` for one inside of an executable or library.
-    Every function that takes a code object takes the same.
+    Every function that takes a code object takes the same. *target* and what follows are for a
+    listing, as :func:`assemble` takes them.
 
     Raises:
         CoasmError: it is not there, damaged, of a kind that is not handled, or ambiguous.
     """
     from coasm.opening import open_code_object
 
-    return open_code_object(source, name=name, llvm=llvm)
+    options = None
+    if target or code_object_version or include or defsym:
+        from coasm.asm.source import SourceOptions
+
+        options = SourceOptions(target, code_object_version, tuple(include), tuple(defsym))
+    return open_code_object(source, name=name, llvm=llvm, options=options)
 
 
 def disassemble(

@@ -59,6 +59,13 @@ _METADATA_VERSION = re.compile(
     r"^[ \t]*amdhsa\.version:\s*(?:\[\s*(\d+)\s*,\s*(\d+)\s*\]|-[ \t]*(\d+)\s*\n\s*-[ \t]*(\d+))",
     re.M,
 )
+_SEARCHED = {
+    _TARGET: ".amdgcn_target",
+    _VERSION: ".amdhsa_code_object_version",
+    _FEATURES: "coasm: features",
+    _METADATA_TARGET: "amdhsa.target",
+    _METADATA_VERSION: "amdhsa.version",
+}
 _WAVE = re.compile(
     r"^[ \t]*(?:-[ \t]+)?(?:\.amdhsa_wavefront_size32[ \t]+|\.wavefront_size:\s*)(\d+)", re.M
 )
@@ -254,7 +261,7 @@ def build(
         raise UnsupportedError(f"{name}: {stale}, --target {what.target}; they must be the same")
     if stale is not None:
         warnings[f"{name}: {stale}, but it is assembled for {what.target}"] = None
-    if options.code_object_version is None and _VERSION.search(source.text) is None:
+    if options.code_object_version is None and _search(_VERSION, [source.text]) is None:
         notes.append(_version_note(source, what.code_object_version))
     return BuiltSource(source, what, built, tuple(notes), tuple(warnings), tools)
 
@@ -342,7 +349,19 @@ def _plain_texts(source: _Source) -> list[str]:
 
 
 def _search(pattern: re.Pattern[str], texts: list[str]) -> re.Match[str] | None:
-    return next((found for text in texts if (found := pattern.search(text))), None)
+    """The first match of one of the patterns of a directive or a key above.
+
+    They begin lines, and the lines are many: those that hold the word are found first.
+    """
+    word = _SEARCHED[pattern]
+    for text in texts:
+        at = text.find(word)
+        while at >= 0:
+            found = pattern.match(text, text.rfind("\n", 0, at) + 1)
+            if found is not None:
+                return found
+            at = text.find(word, at + 1)
+    return None
 
 
 def _declared(source: _Source, options: SourceOptions) -> tuple[Declared, list[str], str]:
@@ -377,7 +396,7 @@ def _declared(source: _Source, options: SourceOptions) -> tuple[Declared, list[s
         raise UnsupportedError(
             f"{source.name}: LLVM does not write code object v{version}; it writes v4 to v6"
         )
-    extra = _FEATURES.search(source.text)
+    extra = _search(_FEATURES, [source.text])
     features = tuple(extra[1].split()) if extra else _wave_feature(target, texts)
     return Declared(target, version, features), notes, triple
 
@@ -467,13 +486,18 @@ def _wave_feature(target: TargetID, texts: list[str]) -> tuple[str, ...]:
     """64 lanes, where the target has waves of 32 as well and all kernels say so."""
     if not 10 <= target.processor.version[0] < 13:
         return ()
-    sizes = {int(size) for text in texts for size in _WAVE.findall(text)}
+    sizes = {
+        int(size)
+        for text in texts
+        if "wavefront_size" in text
+        for size in _WAVE.findall(text, text.rfind("\n", 0, text.find("wavefront_size")) + 1)
+    }
     return (_WAVE64,) if sizes and sizes <= {0, 64} else ()
 
 
 def _other_features(source: _Source, what: Declared) -> Iterator[Declared]:
     """What else a source may have been written for, where LLVM refuses it as it is."""
-    if what.target.processor.version[0] < 10 or _FEATURES.search(source.text):
+    if what.target.processor.version[0] < 10 or _search(_FEATURES, [source.text]):
         return
     waves = [what.features, () if what.features else (_WAVE64,)]
     halves: list[tuple[str, ...]] = [()]

@@ -353,8 +353,9 @@ def test_several_kernels(tmp_path: Path, llvm: Llvm) -> None:
     path.write_text(_source("    s_nop 1", names=("first", "second", "third")))
     result = coasm.assemble(path.read_text(), target="gfx950")
     assert result.data == _clang(llvm, path, "gfx950", 6)
-    names = [kernel.name for kernel in coasm.load(result.data).kernels]
-    assert names == ["first", "second", "third"]
+    co = coasm.load(str(path), target="gfx950")
+    assert co.data == result.data
+    assert [kernel.name for kernel in co.kernels] == ["first", "second", "third"]
 
 
 def test_code_alone(tmp_path: Path, llvm: Llvm, capsys: pytest.CaptureFixture[str]) -> None:
