@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.group import Group
+from coasm.emulator.group import LANES, Group, unpack
 from coasm.emulator.operands import (
     DTYPES,
     DX10_CLAMP,
@@ -26,13 +26,14 @@ from coasm.emulator.operands import (
     ROUND_32,
     Array,
     Context,
+    Getter,
     Step,
     flush,
     store,
 )
 from coasm.emulator.table import GFX950, row
-from coasm.emulator.vector import compare, is_plain, packed, vector
-from coasm.isa import VCC, Parsed, Register
+from coasm.emulator.vector import compare, half_selects, is_plain, vector
+from coasm.isa import VCC, Literal, Operand, Parsed, Register
 
 __all__ = ["INVALID", "fma32", "fma64", "on_invalid"]
 
@@ -91,7 +92,7 @@ def _output(ctx: Context, parsed: Parsed, kind: str) -> Callable[[Array], Array]
             value = flush(value) * dtype(scale)
         if clamp:
             low = np.where(np.isnan(value), dtype(0), value) if nan_is_zero else value
-            value = np.minimum(np.maximum(low, dtype(0)), dtype(1))
+            value = np.minimum(np.where(low <= 0, dtype(0), low), dtype(1))
         return flush(value) if flushes else value
 
     return finish
@@ -206,6 +207,13 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
     return result
 
 
+def _fma32_odd(a: Array, b: Array, c: Array) -> Array:
+    """``a * b + c`` for float32 as float64, rounded to odd: fit to be scaled and rounded again."""
+    product = a.astype(np.float64) * b  # exact: 48 bits
+    total, error = _two_sum(*np.broadcast_arrays(product, c.astype(np.float64)))
+    return _round_to_odd(np.ascontiguousarray(total), error)
+
+
 def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
     product = a * b
     split = 134217729.0
@@ -242,7 +250,8 @@ def fma64(a: Array, b: Array, c: Array) -> Array:
     return result
 
 
-def _fma_exact(a: float, b: float, c: float) -> float:
+def _fma_exact(a: float, b: float, c: float, power: int = 0) -> float:
+    """``(a * b + c) * 2**power``, rounded once."""
     from fractions import Fraction
     from math import copysign, inf, isfinite, isnan
 
@@ -250,7 +259,7 @@ def _fma_exact(a: float, b: float, c: float) -> float:
         return float(np.float64(a) * np.float64(b) + np.float64(c))
     if not isfinite(c):
         return c
-    total = Fraction(a) * Fraction(b) + Fraction(c)
+    total = (Fraction(a) * Fraction(b) + Fraction(c)) * Fraction(2) ** power
     if total == 0:
         product = copysign(1.0, a) * copysign(1.0, b)
         if Fraction(a) * Fraction(b) != 0:
@@ -308,7 +317,11 @@ def _mixed(out: str, high: bool = False) -> Callable[[Context, Parsed], Step]:
     def build(ctx: Context, parsed: Parsed) -> Step:
         _check_rounding(ctx, {"f32", out})
         halves = parsed.bits("op_sel_hi", 3)
-        gets = [ctx.source(parsed, 1 + at, "f16" if half else "f32")
+        # op_sel means nothing to a whole register.
+        whole = parsed._replace(modifiers={})
+        picks = parsed.bits("op_sel", 3)
+        halved = parsed._replace(modifiers={"op_sel": str(list(picks)).replace(" ", "")})
+        gets = [ctx.source(halved, 1 + at, "f16") if half else ctx.source(whole, 1 + at, "f32")
                 for at, half in enumerate(halves)]  # fmt: skip
         where = parsed._replace(modifiers={"op_sel": "[0,0,0,1]"} if high else {})
         put = ctx.target(where, out, keep=True)
@@ -401,7 +414,10 @@ def _median(kind: str) -> Callable[[Context, Parsed], Step]:
         def compute(a: Array, b: Array, c: Array) -> Array:
             nans = np.isnan(a) | np.isnan(b) | np.isnan(c)
             smallest: Array = low(low(a, b), c)
-            middle: Array = high(low(a, b), low(high(a, b), c))
+            largest: Array = high(high(a, b), c)
+            middle = np.where(
+                largest == a, high(b, c), np.where(largest == b, high(a, c), high(a, b))
+            )
             return np.where(nans, smallest, middle)
 
         return floating(f"{kind} {kind} {kind} {kind}", compute, exact=True)(ctx, parsed)
@@ -435,11 +451,12 @@ def _ieee_pick(smaller: bool) -> Function:
     return two
 
 
+_PACKED_THREE: dict[str, Function] = {}
 for _name, _smaller in (("minimum", True), ("maximum", False)):
     _two = _ieee_pick(_smaller)
     _three = lambda a, b, c, two=_two: two(two(a, b), c)  # noqa: E731
     row(f"v_{_name}3_f32", floating("f32 f32 f32 f32", _three, exact=True), since=(9, 5))
-    row(f"v_pk_{_name}3_f16", packed("f16", _three, 3), since=(9, 5))
+    _PACKED_THREE[_name] = _three
 
 
 # One operand.
@@ -472,8 +489,8 @@ _TRANSCENDENTAL: tuple[tuple[str, Function], ...] = (
     ("sqrt", np.sqrt),
     ("exp", np.exp2),
     ("log", np.log2),
-    ("sin", lambda x: np.sin(x * (2 * np.pi))),
-    ("cos", lambda x: np.cos(x * (2 * np.pi))),
+    ("sin", lambda x: np.sin(np.fmod(x, 1.0) * (2 * np.pi))),
+    ("cos", lambda x: np.cos(np.fmod(x, 1.0) * (2 * np.pi))),
 )
 
 
@@ -527,7 +544,7 @@ def _ldexp(a: Array, b: Array) -> Array:
     return wide.astype(a.dtype)
 
 
-row("v_ldexp_f16", floating("f16 f16 i16", _ldexp))
+row("v_ldexp_f16", floating("f16 f16 b16", lambda a, b: _ldexp(a, b.view(np.int16))))
 row("v_ldexp_f32", floating("f32 f32 i32", _ldexp))
 row("v_ldexp_f64", floating("f64 f64 i32", lambda a, b: np.ldexp(a, np.clip(b, -5000, 5000))))
 
@@ -562,7 +579,7 @@ def _class(kind: str, to_exec: bool) -> Callable[[Context, Parsed], Step]:
         from coasm.emulator.operands import _bit_modifiers  # the bits, not the value
 
         dtype = DTYPES[kind]
-        raw_kind = kind.replace("f", "u")
+        raw_kind = {"f16": "b16", "f32": "u32", "f64": "b64"}[kind]
         plain = parsed.operands[1]
         bare = (
             plain._replace(negate=False, absolute=False) if isinstance(plain, Register) else plain
@@ -646,7 +663,10 @@ row("v_cvt_i32_f64", vector("i32 f64", _to_int(np.int32)))
 row("v_cvt_u16_f16", vector("u16 f16", _to_int(np.uint16)))
 row("v_cvt_i16_f16", vector("i16 f16", _to_int(np.int16)))
 row("v_cvt_flr_i32_f32", vector("i32 f32", _to_int(np.int32, np.floor)))
-row("v_cvt_rpi_i32_f32", vector("i32 f32", _to_int(np.int32, lambda a: np.floor(a + 0.5))))
+row(
+    "v_cvt_rpi_i32_f32",
+    vector("i32 f32", lambda a: _to_int(np.int32, np.floor)(a + np.float32(0.5))),
+)
 row("v_cvt_f32_f16", floating("f32 f16", lambda a: a.astype(np.float32)))
 row("v_cvt_f64_f32", floating("f64 f32", lambda a: a.astype(np.float64)))
 row("v_cvt_f32_f64", floating("f32 f64", lambda a: a.astype(np.float32)))
@@ -660,11 +680,20 @@ for _at in range(4):
     )
 
 
+def _half_of(a: Array) -> Array:
+    """float32 → float16, to nearest even; NumPy would let a signalling NaN stay one."""
+    value: Array = np.asarray(a.astype(np.float16))
+    nans = np.isnan(value)
+    if nans.any():
+        value = np.where(nans, (value.view(np.uint16) | np.uint16(0x200)).view(np.float16), value)
+    return value
+
+
 def _to_half(ctx: Context, parsed: Parsed) -> Step:
     limited = bool(ctx.mode & FP16_OVFL)
 
     def compute(a: Array) -> Array:
-        value = a.astype(np.float16)
+        value = _half_of(a)
         if limited:
             value = np.where(
                 np.isinf(value) & ~np.isinf(a), np.copysign(np.float16(65504), value), value
@@ -675,21 +704,6 @@ def _to_half(ctx: Context, parsed: Parsed) -> Step:
 
 
 row("v_cvt_f16_f32", _to_half)
-
-
-def _pack_halves(ctx: Context, parsed: Parsed) -> Step:
-    limited = bool(ctx.mode & FP16_OVFL)
-    if limited or ctx.flushes_out("f16"):
-        raise Fault("another mode than of denormals and infinities is not emulated")
-
-    def compute(a: Array, b: Array) -> Array:
-        low, high = (v.astype(np.float16).view(np.uint16).astype(np.uint32) for v in (a, b))
-        return low | high << np.uint32(16)
-
-    return vector("u32 f32 f32", compute)(ctx, parsed)
-
-
-row("v_cvt_pk_f16_f32", _pack_halves, since=(9, 5))
 
 
 def to_bf16(a: Array) -> Array:
@@ -715,15 +729,39 @@ row(
 
 
 def _rtz(a: Array) -> Array:
-    """float32 → the bits of float16, towards zero."""
-    value = a.astype(np.float16)
+    """float32 → float16, towards zero."""
+    value = _half_of(a)
     over = np.abs(value.astype(np.float64)) > np.abs(a.astype(np.float64))
-    return np.where(over, value.view(np.uint16) - np.uint16(1), value.view(np.uint16)).astype(
-        np.uint32
+    return np.where(over, value.view(np.uint16) - np.uint16(1), value.view(np.uint16)).view(
+        np.float16
     )
 
 
-row("v_cvt_pkrtz_f16_f32", vector("u32 f32 f32", lambda a, b: _rtz(a) | _rtz(b) << np.uint32(16)))
+def _pack_halves(convert: Function, *, rounds: bool) -> Callable[[Context, Parsed], Step]:
+    """Two float32 → two float16 in a register. *rounds*: as MODE says."""
+
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        if rounds:
+            _check_rounding(ctx, {"f16"})
+            if ctx.mode & FP16_OVFL:
+                raise Fault("FP16_OVFL is not emulated here")
+        gets = [ctx.source(parsed, at, "f32") for at in (1, 2)]
+        put, finish = ctx.target(parsed, "u32"), _output(ctx, parsed, "f16")
+
+        def step(s: Group) -> None:
+            halves = [convert(get(s)) for get in gets]
+            if finish is not None:
+                halves = [finish(half) for half in halves]
+            low, high = (np.ascontiguousarray(v).view(np.uint16).astype(np.uint32) for v in halves)
+            put(s, np.asarray(low | high << np.uint32(16)))
+
+        return step
+
+    return build
+
+
+row("v_cvt_pkrtz_f16_f32", _pack_halves(_rtz, rounds=False))
+row("v_cvt_pk_f16_f32", _pack_halves(_half_of, rounds=True), since=GFX950)
 
 
 def _norm(low: float, scale: float, dtype: Any) -> Function:
@@ -753,6 +791,9 @@ def _div_scale(kind: str) -> Callable[[Context, Parsed], Step]:
     near, low_exponent = (96, 23) if kind == "f32" else (768, 53)
     smallest = np.finfo(dtype).smallest_normal  # type: ignore[type-var]
 
+    def denormal(value: Array) -> Array:
+        return (np.abs(value) < smallest) & (value != 0)
+
     def build(ctx: Context, parsed: Parsed) -> Step:
         gets = [ctx.source(parsed, at, kind, 2) for at in (2, 3, 4)]
         put, put_mask = ctx.target(parsed, kind), ctx.mask_target(parsed.operands[1])
@@ -764,14 +805,10 @@ def _div_scale(kind: str) -> Callable[[Context, Parsed], Step]:
             bits_equal = x == denominator
             grown = np.ldexp(x, up)
             with np.errstate(all="ignore"):
-                inverse_small = np.abs(1.0 / denominator.astype(np.float64)) < smallest
-                quotient = np.abs(numerator.astype(np.float64) / denominator.astype(np.float64))
-                quotient_small = quotient < smallest
-            if kind == "f64":
-                # 1/d is denormal exactly where the exponent of d is above 2 * bias - 2.
-                inverse_small = _exponent(denominator) > 2044
+                inverse_small = denormal(dtype(1) / denominator)
+                quotient_small = denormal(numerator / denominator)
             far = _exponent(numerator) - _exponent(denominator) >= near
-            tiny = (np.abs(denominator) < smallest) & (denominator != 0)
+            tiny = denormal(denominator)
             zero = (numerator == 0) | (denominator == 0)
             out, flag = x.copy(), np.zeros(x.shape, bool)
             done = zero.copy()
@@ -801,28 +838,47 @@ def _div_scale(kind: str) -> Callable[[Context, Parsed], Step]:
 def _div_fmas(kind: str) -> Callable[[Context, Parsed], Step]:
     """The last step of a division: undoes the scaling of V_DIV_SCALE where VCC says so.
 
-    Up where the quotient so far is at least 1 (the denominator was scaled up), else down. The ISA
-    guides name half the power and one direction; LLVM's division, which is correct on hardware,
-    needs the power by which V_DIV_SCALE scales, both ways.
+    Up where the quotient so far is at least 2 (the denominator was scaled up), else down; rounded
+    once. The ISA guides name half the power and one direction; hardware was measured to scale both
+    ways, by the power of V_DIV_SCALE, which is what LLVM's division needs.
     """
     scale, one = (64, 127) if kind == "f32" else (128, 1023)
+    scaled = _scaled32 if kind == "f32" else _scaled64
 
     def build(ctx: Context, parsed: Parsed) -> Step:
-        from coasm.emulator.group import unpack
-
         gets = [ctx.source(parsed, at, kind) for at in (1, 2, 3)]
-        put = ctx.target(parsed, kind)
+        put, finish = ctx.target(parsed, kind), _output(ctx, parsed, kind)
 
         def step(s: Group) -> None:
             a, b, c = (np.ascontiguousarray(v) for v in np.broadcast_arrays(*(g(s) for g in gets)))
-            value = np.asarray(_FMA[kind](a, b, c))
-            scaled = np.ldexp(value, np.where(_exponent(c) > one, scale, -scale))
-            INVALID[0] = False
-            put(s, np.where(unpack(s.d[VCC >> 1]), scaled, value))
+            value = np.array(np.broadcast_to(_FMA[kind](a, b, c), (s.n, LANES)))
+            a, b, c = (np.broadcast_to(v, value.shape) for v in (a, b, c))
+            pick = unpack(s.d[VCC >> 1])
+            if pick.any():
+                powers = np.where(_exponent(np.ascontiguousarray(c)) > one, scale, -scale)
+                value = np.where(pick, scaled(a, b, c, powers), value)
+            value = default_nan(value, (a, b, c))
+            put(s, value if finish is None else finish(value))
 
         return step
 
     return build
+
+
+def _scaled32(a: Array, b: Array, c: Array, powers: Array) -> Array:
+    """``(a * b + c) * 2**powers`` for float32, rounded once."""
+    return np.ldexp(_fma32_odd(a, b, c), powers).astype(np.float32)
+
+
+def _scaled64(a: Array, b: Array, c: Array, powers: Array) -> Array:
+    """The same for float64: exactly where the scaled value, or the one before, is out of range."""
+    before = fma64(a, b, c)
+    result: Array = np.ldexp(before, powers)
+    unsure = (np.abs(result) < 2.0**-1000) | ~np.isfinite(before)
+    for place in np.argwhere(unsure):
+        at = tuple(place)
+        result[at] = _fma_exact(float(a[at]), float(b[at]), float(c[at]), int(powers[at]))
+    return result
 
 
 def _div_fixup(kind: str) -> Function:
@@ -841,9 +897,10 @@ def _div_fixup(kind: str) -> Function:
         nothing = np.where(negative, dtype(-0.0), dtype(0.0))
         out = np.copysign(x, np.where(negative, -1.0, 1.0).astype(dtype))
         if kind != "f16":
-            low, high = (-150, 255) if kind == "f32" else (-1075, 2047)
+            # A quotient that overflowed on the way is a NaN here; hardware gives infinity.
+            out = np.where(np.isnan(x), infinity, out)
             apart = _exponent(np.ascontiguousarray(n)) - _exponent(np.ascontiguousarray(d))
-            out = np.where(apart < low, nothing, np.where(apart == high, infinity, out))
+            out = np.where(apart < (-150 if kind == "f32" else -1075), nothing, out)
         out = np.where(np.isinf(d) | (n == 0), nothing, out)
         out = np.where((d == 0) | np.isinf(n), infinity, out)
         out = np.where((np.isinf(d) & np.isinf(n)) | ((d == 0) & (n == 0)), default, out)
@@ -862,75 +919,110 @@ for _kind in ("f32", "f64"):
     row(f"v_div_fixup_{_kind}", floating(" ".join([_kind] * 4), _div_fixup(_kind)))
 row("v_div_fixup_f16", floating("f16 f16 f16 f16", _div_fixup("f16"), keep=True))
 
-# Packed.
-
-for _name, _function, _count in (
-    ("add", np.add, 2),
-    ("mul", np.multiply, 2),
-    ("fma", fma16, 3),
-):
-    row(f"v_pk_{_name}_f16", packed("f16", _function, _count))
-row("v_pk_min_f16", packed("f16", _pick(True, False), 2))
-row("v_pk_max_f16", packed("f16", _pick(False, False), 2))
+# Packed: two float16 in a register, or two float32 in a pair of them.
 
 
-def _packed32(
-    function: Function, count: int, move: bool = False
+def _half16(ctx: Context, operand: Operand, at: int, pick: int) -> Getter:
+    """The low or the high half of a 32-bit operand; a constant has zeros above."""
+    raw = ctx.raw_source(operand, at, "f16")
+    shift = np.uint32(16 * pick)
+    return lambda s: (raw(s) >> shift).astype(np.uint16).view(np.float16)
+
+
+def _half32(ctx: Context, operand: Operand, kind: str, pick: int) -> Getter:
+    """The low or the high register of a pair.
+
+    Raises:
+        Fault: the high half of a constant: what stands there is not known, and no compiler asks.
+    """
+    if isinstance(operand, Literal):
+        if pick and operand.value != 0:
+            raise Fault("the high half of a constant operand (op_sel) is not emulated")
+        at = ctx.k(operand, kind)
+    else:
+        ctx.take(operand)
+        assert isinstance(operand, Register)
+        at = ctx.k(operand._replace(first=operand.first + pick * (operand.size > 1), size=1))
+    return lambda s: (s.f if kind == "f32" else s.u)[at]
+
+
+def _packed(
+    kind: str, function: Callable[[Context], Function], count: int
 ) -> Callable[[Context, Parsed], Step]:
-    """Two float32 in register pairs; op_sel and op_sel_hi say which half each takes."""
+    """*function* on the low and on the high halves; op_sel, op_sel_hi, neg_lo, neg_hi pick."""
 
     def build(ctx: Context, parsed: Parsed) -> Step:
-        _check_rounding(ctx, {"f32"})
+        _check_rounding(ctx, {kind})
         rows = ctx.rows(parsed.operands[0])
-        low, high = parsed.bits("op_sel", count), parsed.bits("op_sel_hi", count, 1)
-        if "op_sel_hi" not in parsed.modifiers:
-            high = (1,) * count
+        if ctx.index:
+            raise Fault("VGPR index mode on a packed instruction is not emulated")
+        selects = half_selects(parsed, count)
         negate = parsed.bits("neg_lo", count), parsed.bits("neg_hi", count)
-        kind = "u32" if move else "f32"
-        finish = None if move else _output(ctx, parsed, "f32")
+        finish, compute = _output(ctx, parsed, kind), function(ctx)
+        flushes = ctx.flushes_in(kind)
 
-        def getter(at: int, which: int) -> Callable[[Group], Array]:
-            operand = parsed.operands[1 + at]
-            pick = (low, high)[which][at]
-            if isinstance(operand, Register):
-                operand = Register(
-                    operand.first + (pick if operand.size > 1 else 0), 1, bool(negate[which][at])
-                )
-            if move and which == 1:
-                pass
-            ops = list(parsed.operands)
-            ops[1 + at] = operand
-            bare = Parsed(parsed.mnemonic, parsed.encoding, tuple(ops), {})
-            return ctx.source(bare, 1 + at, kind)
+        def getter(at: int, which: int) -> Getter:
+            operand, pick = parsed.operands[1 + at], selects[which][at]
+            if kind == "f16":
+                plain = _half16(ctx, operand, at, pick)
+            else:
+                plain = _half32(ctx, operand, kind, pick)
+            inner = (lambda s: flush(plain(s))) if flushes else plain
+            return (lambda s: np.negative(inner(s))) if negate[which][at] else inner
 
         halves = [[getter(at, which) for at in range(count)] for which in (0, 1)]
 
+        def half(s: Group, which: int) -> Array:
+            values = tuple(get(s) for get in halves[which])
+            value = np.asarray(compute(*values)).astype(DTYPES[kind], copy=False)
+            if INVALID[0]:
+                value = default_nan(value, values)
+            return value if finish is None else finish(value)
+
         def step(s: Group) -> None:
-            results = []
-            for gets in halves:
-                values = tuple(get(s) for get in gets)
-                value = np.asarray(function(*values))
-                if INVALID[0]:
-                    value = default_nan(value, values)
-                results.append(value if finish is None else finish(value))
-            for row_, value in zip(rows, results, strict=True):
-                store(s, row_, value.view(np.uint32))
+            low, high = (half(s, which) for which in (0, 1))
+            if kind == "f32":
+                store(s, rows[0], low.view(np.uint32))
+                store(s, rows[1], high.view(np.uint32))
+                return
+            low, high = (v.view(np.uint16).astype(np.uint32) for v in (low, high))
+            store(s, rows[0], low | high << np.uint32(16))
 
-        if not move:
-            return step
-        first, second = getter(0, 0), getter(1, 1)
-
-        def moved(s: Group) -> None:
-            a, b = np.array(first(s)), np.array(second(s))
-            store(s, rows[0], a)
-            store(s, rows[1], b)
-
-        return moved
+        return step
 
     return build
 
 
-row("v_pk_add_f32", _packed32(np.add, 2))
-row("v_pk_mul_f32", _packed32(np.multiply, 2))
-row("v_pk_fma_f32", _packed32(fma32, 3))
-row("v_pk_mov_b32", _packed32(np.add, 2, move=True))
+for _kind in ("f16", "f32"):
+    row(f"v_pk_add_{_kind}", _packed(_kind, lambda ctx: np.add, 2))
+    row(f"v_pk_mul_{_kind}", _packed(_kind, lambda ctx: np.multiply, 2))
+    row(f"v_pk_fma_{_kind}", _packed(_kind, lambda ctx, k=_kind: _FMA[k], 3))  # type: ignore[misc]
+for _name, _smaller in (("min", True), ("max", False)):
+    row(
+        f"v_pk_{_name}_f16",
+        _packed("f16", lambda ctx, less=_smaller: _pick(less, bool(ctx.mode & IEEE)), 2),  # type: ignore[misc]
+    )
+
+for _name, _three in _PACKED_THREE.items():
+    row(f"v_pk_{_name}3_f16", _packed("f16", lambda ctx, f=_three: f, 3), since=GFX950)  # type: ignore[misc]
+
+
+def _packed_move(ctx: Context, parsed: Parsed) -> Step:
+    """op_sel alone picks: its first bit for the low result of source 0, its second for the high
+    one of source 1. Source: CDNA3 ISA guide, V_PK_MOV_B32."""
+    rows = ctx.rows(parsed.operands[0])
+    parsed.modifiers.get("op_sel_hi")  # has no meaning here
+    low, high = (
+        _half32(ctx, operand, "u32", pick)
+        for operand, pick in zip(parsed.operands[1:], parsed.bits("op_sel", 2), strict=True)
+    )
+
+    def step(s: Group) -> None:
+        a, b = np.array(low(s)), np.array(high(s))
+        store(s, rows[0], a)
+        store(s, rows[1], b)
+
+    return step
+
+
+row("v_pk_mov_b32", _packed_move)

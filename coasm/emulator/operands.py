@@ -1,7 +1,8 @@
 """Operands of an instruction → where a group holds them, and functions that read and write them.
 
 A *kind* says how the bits of an operand are to be taken: ``u32 i32 f32 u64 i64 f64 u16 i16 f16
-bf16``, ``m`` (a bit for each lane, in a scalar pair).
+bf16``, ``b16 b64`` (the bits of an operand of type f16 or f64), ``m`` (a bit for each lane, in
+a scalar pair).
 """
 
 # NumPy's stubs give Any for arithmetic on arrays of any type.
@@ -50,9 +51,11 @@ DTYPES: dict[str, type[np.generic]] = {
     "i16": np.int16,
     "f16": np.float16,
     "bf16": np.uint16,
+    "b16": np.uint16,
     "u32": np.uint32,
     "i32": np.int32,
     "f32": np.float32,
+    "b64": np.uint64,
     "u64": np.uint64,
     "i64": np.int64,
     "f64": np.float64,
@@ -67,6 +70,9 @@ _FIXED = {
     238: PRIVATE_APERTURE << 32 | 0xFFFF_FFFF,
 }
 
+#: The source operand's number that says: a literal dword follows.
+_LITERAL = 255
+
 #: MODE bits. Source: CDNA3 ISA guide, "MODE register fields".
 DENORM_32_IN, DENORM_32_OUT, DENORM_16_IN, DENORM_16_OUT = 1 << 4, 1 << 5, 1 << 6, 1 << 7
 ROUND_32, ROUND_16, DX10_CLAMP, IEEE, FP16_OVFL = 3, 3 << 2, 1 << 8, 1 << 9, 1 << 23
@@ -77,10 +83,14 @@ INDEX_DST = 8
 
 
 def float_bits(value: float, kind: str) -> int:
-    """The bits of an inline float constant in an operand's own type."""
+    """The bits of an inline float constant, as its operand's type has it.
+
+    A 16-bit float stands in the low half, with zeros above; packed 16-bit integers get the constant
+    as float32. Source: LLVM, ``getInlineEncodingV216``: what the hardware was found to do.
+    """
     if kind.endswith("64"):
         return int(struct.unpack("<Q", struct.pack("<d", _inline64(value)))[0])
-    if kind in ("f16", "u16", "i16"):
+    if kind in ("f16", "b16"):
         return int(struct.unpack("<H", struct.pack("<e", value))[0])
     single = int(struct.unpack("<I", struct.pack("<f", value))[0])
     return single >> 16 if kind == "bf16" else single
@@ -191,13 +201,28 @@ class Context:
     def literal(self, operand: Literal, kind: str) -> int:
         """The bits of a constant operand."""
         value = operand.value
+        if kind in ("u16", "i16") and self._inline_float16(value):
+            raise Fault("a floating-point constant as a 16-bit integer is not emulated")
         if isinstance(value, float):
             return float_bits(value, kind)
-        if kind == "f64" and (operand.encoded or not -16 <= value <= 64):
+        if kind in ("f64", "b64") and (operand.encoded or not -16 <= value <= 64):
             return (value & 0xFFFF_FFFF) << 32
         if kind == "i64" and 1 << 31 <= value < 1 << 32:
             return value - (1 << 32)
         return value
+
+    def _inline_float16(self, value: float) -> bool:
+        """Whether a constant of a 16-bit integer operand is an inline one of floating point.
+
+        LLVM's disassembler takes it for a float16 and shows its bits as a number; its compiler
+        knows that hardware reads something else (``SIInstrInfo::isInlineConstant``).
+        """
+        if isinstance(value, float):
+            return True
+        data = self.machine.program.instructions[self.address].data
+        first = int.from_bytes(data[:4], "little")
+        literal = len(data) == 8 and not first >> 31 and first & 0x1FF == _LITERAL
+        return not literal and not -16 <= value <= 64
 
     def k(self, operand: Operand, kind: str = "u32") -> int:
         """The position of a 32-bit operand in ``u``, ``i`` and ``f``."""
@@ -243,7 +268,7 @@ class Context:
         if isinstance(operand, Register) and operand.first in (251, 252):
             pair = 53 if operand.first == 251 else 63
             return lambda s: (s.d[pair] == 0).astype(dtype)
-        if kind in ("u64", "i64", "f64"):
+        if kind.endswith("64"):
             if isinstance(operand, Literal):
                 value = constant64(self.literal(operand, kind), kind)
                 return lambda s: value
@@ -251,7 +276,7 @@ class Context:
                 value = constant64(_FIXED[operand.first], kind)
                 return lambda s: value
             at = self.pair(operand)
-            if kind == "u64":
+            if dtype is np.uint64:
                 return lambda s: s.d[at]
             return lambda s: s.d[at].view(dtype)
         at = self.ks(operand, kind)
@@ -281,9 +306,12 @@ class Context:
 
         return put
 
-    def raw_source(self, operand: Operand, position: int) -> Getter:
-        """A 32-bit vector operand as uint32 [n, 64], [n, 1] or 0-d; VGPR index mode applied."""
-        at = self.k(operand)
+    def raw_source(self, operand: Operand, position: int, kind: str = "u32") -> Getter:
+        """A 32-bit vector operand as uint32 [n, 64], [n, 1] or 0-d; VGPR index mode applied.
+
+        *kind*: as what a constant reaches the operand.
+        """
+        at = self.k(operand, kind)
         if self.indexed(operand, position):
             vgprs = self.layout.vgprs
             base = at - vgprs if at >= vgprs else at
@@ -326,6 +354,8 @@ class Context:
         bare = operand._replace(negate=False, absolute=False)
         if kind.endswith("64"):
             get = self._wide(bare, kind)
+            if number == 0 and has_dpp(parsed):
+                get = dpp_source(parsed, get)
         else:
             get = self._narrow(parsed, bare, kind, number)
         if kind in ("f32", "f16", "f64"):
@@ -360,6 +390,8 @@ class Context:
             return lambda s: value(s)[:, None].view(dtype) if kind != "u16" else value(s)[:, None]
         half = 0 if kind.endswith("32") else parsed.bits("op_sel", 4)[number]
         if isinstance(operand, Literal):
+            if parsed.modifiers.get(f"src{number}_sel", "DWORD") != "DWORD":
+                raise Fault("a part of a constant (SDWA) is not emulated")
             at = self.k(operand, kind)
             if not kind.endswith("32"):
                 shift = np.uint32(16 * half)
@@ -410,7 +442,8 @@ class Context:
     def is_clean(self, operand: Operand, kind: str) -> bool:
         """Whether the operand is known to hold no denormal."""
         if isinstance(operand, Literal):
-            return True
+            bits = self.literal(operand, kind)
+            return not 0 < bits & 0x7FFF_FFFF < 1 << 23 if kind == "f32" else False
         return (
             kind == "f32"
             and isinstance(operand, Register)
@@ -582,12 +615,11 @@ def flush(value: Array) -> Array:
         bits = value.view(np.uint32)
         if int(np.minimum.reduce((bits << _ONE) - _ONE, axis=None)) >= 0xFF_FFFF:
             return value
+    value = np.asarray(value)
     small = np.abs(value) < value.dtype.type(_SMALLEST[value.dtype])
     if not small.any():
         return value
-    out = value.copy()
-    np.copysign(value.dtype.type(0), value, out=out, where=small)
-    return out
+    return np.where(small, np.copysign(value.dtype.type(0), value), value)
 
 
 _ONE = np.uint32(1)
@@ -694,16 +726,15 @@ def dpp_lanes(parsed: Parsed) -> tuple[Array, Array]:
 
 
 def dpp_source(parsed: Parsed, raw: Getter) -> Getter:
-    """Source 0 as uint32 [n, 64] after the permutation; lanes without a source read 0."""
+    """Source 0 as [n, 64] after the permutation; lanes without a source read 0."""
     lanes, exists = dpp_lanes(parsed)
-    bounded = "bound_ctrl" in parsed.modifiers
 
     def read(s: Group) -> Array:
         value = np.broadcast_to(raw(s), (s.n, LANES))[:, lanes]
         valid = np.broadcast_to(exists, value.shape)
         if not s.full:
             valid = valid & s.mask[:, lanes]  # a lane that is switched off counts as missing
-        return np.where(valid, value, np.uint32(0)) if bounded or not valid.all() else value
+        return value if valid.all() else np.where(valid, value, value.dtype.type(0))
 
     return read
 

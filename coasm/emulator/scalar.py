@@ -391,23 +391,21 @@ def _compare(
     function: Function, kind: str, constant: bool = False
 ) -> Callable[[Context, Parsed], Step]:
     def build(ctx: Context, parsed: Parsed) -> Step:
-        if not ctx.scc_live:
-            return lambda s: None
+        left = ctx.scalar_source(parsed.operands[0], kind)
         if constant:
             value = _sign16(ctx, parsed.operands[1])
             limit = np.int32(value) if kind == "i32" else np.uint32(value & 0xFFFF)
-            left = ctx.scalar_source(parsed.operands[0], kind)
 
             def compare_constant(s: Group) -> None:
                 s.scc = np.broadcast_to(function(left(s), limit), (s.n,))
 
-            return compare_constant
-        a, b = (ctx.scalar_source(op, kind) for op in parsed.operands)
+            return compare_constant if ctx.scc_live else _nothing(ctx, parsed)
+        right = ctx.scalar_source(parsed.operands[1], kind)
 
         def compare(s: Group) -> None:
-            s.scc = np.broadcast_to(function(a(s), b(s)), (s.n,))
+            s.scc = np.broadcast_to(function(left(s), right(s)), (s.n,))
 
-        return compare
+        return compare if ctx.scc_live else _nothing(ctx, parsed)
 
     return build
 

@@ -455,8 +455,9 @@ def _mad64(signed: bool) -> Callable[[Context, Parsed], Step]:
         def step(s: Group) -> None:
             product, addend = a(s).astype(dtype) * b(s).astype(dtype), c(s)
             value = product + addend
+            # Bit 64 of the sum: the carry, or the sign of what does not fit into 64 bits.
             overflow = (product ^ value) & (addend ^ value)
-            out = overflow < 0 if signed else value < addend
+            out = (overflow < 0) ^ (value < 0) if signed else value < addend
             put(s, np.asarray(value))
             put_mask(s, out)
 
@@ -644,50 +645,37 @@ row("v_swap_b32", _swap_registers)
 def packed(
     kind: str, function: Function, count: int, *, saturate: bool = False
 ) -> Callable[[Context, Parsed], Step]:
-    """*function* on the low and on the high halves; op_sel, op_sel_hi, neg_lo, neg_hi pick.
+    """*function* on the low and on the high halves of integers; op_sel and op_sel_hi pick.
 
-    *saturate*: *function* is of integers and takes ``clamp=True``.
+    *saturate*: *function* takes ``clamp=True``.
     """
     dtype = DTYPES[kind]
-    floating = kind == "f16"
 
     def build(ctx: Context, parsed: Parsed) -> Step:
         d = ctx.rows(parsed.operands[0])[0]
         if ctx.index & INDEX_DST:
             raise Fault("VGPR index mode on a packed result is not emulated")
-        clamp = (floating or saturate) and "clamp" in parsed.modifiers
+        more = {"clamp": True} if saturate and "clamp" in parsed.modifiers else {}
+        # A constant of floating point is the bits of a float32 here.
         raws = [ctx.raw_source(parsed.operands[1 + at], at) for at in range(count)]
-        literal = [not isinstance(op, Register) for op in parsed.operands[1 : 1 + count]]
-        selects = parsed.bits("op_sel", count), parsed.bits("op_sel_hi", count, 1)
-        if "op_sel_hi" not in parsed.modifiers:
-            selects = selects[0], (1,) * count
-        negate = ((0,) * count,) * 2
-        if floating:
-            negate = parsed.bits("neg_lo", count), parsed.bits("neg_hi", count)
-        from coasm.emulator.operands import flush
+        selects = half_selects(parsed, count)
 
         def half(s: Group, which: int) -> Array:
-            values = []
-            for at in range(count):
-                up = selects[which][at] and not (literal[at] and floating)
-                bits = (raws[at](s) >> np.uint32(16 if up else 0)).astype(np.uint16)
-                if negate[which][at]:
-                    bits = bits ^ np.uint16(0x8000)
-                value = bits.view(dtype)
-                values.append(flush(value) if floating and ctx.flushes_in("f16") else value)
-            result = function(*values, clamp=True) if clamp and saturate else function(*values)
-            if floating and ctx.flushes_out("f16"):
-                result = flush(result)
-            if clamp and floating:
-                result = np.clip(np.nan_to_num(result, nan=0.0), 0, 1).astype(dtype)
-            return np.asarray(result).view(np.uint16).astype(np.uint32)
+            values = [
+                (raw(s) >> np.uint32(16 * pick)).astype(np.uint16).view(dtype)
+                for raw, pick in zip(raws, selects[which], strict=True)
+            ]
+            return np.asarray(function(*values, **more)).view(np.uint16).astype(np.uint32)
 
-        def step(s: Group) -> None:
-            store(s, d, half(s, 0) | half(s, 1) << np.uint32(16))
-
-        return step
+        return lambda s: store(s, d, half(s, 0) | half(s, 1) << np.uint32(16))
 
     return build
+
+
+def half_selects(parsed: Parsed, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Which half of each source the low and the high result take (op_sel, op_sel_hi)."""
+    high = parsed.bits("op_sel_hi", count, 1) if "op_sel_hi" in parsed.modifiers else (1,) * count
+    return parsed.bits("op_sel", count), high
 
 
 def _shift16(function: np.ufunc) -> Function:
@@ -713,7 +701,9 @@ row("v_pk_mad_u16 v_pk_mad_i16", packed("u16", lambda a, b, c: a * b + c, 3))
 
 
 def _pack_b32_f16(a: Array, b: Array) -> Array:
-    return a.astype(np.uint32) | b.astype(np.uint32) << np.uint32(16)
+    low, high = (np.ascontiguousarray(v).view(np.uint16).astype(np.uint32) for v in (a, b))
+    return low | high << np.uint32(16)
 
 
-row("v_pack_b32_f16", vector("u32 u16 u16", _pack_b32_f16))
+# LLVM takes it for a canonicalization: denormals are flushed as MODE says.
+row("v_pack_b32_f16", vector("u32 f16 f16", _pack_b32_f16))
