@@ -954,8 +954,6 @@ def _packed(
     def build(ctx: Context, parsed: Parsed) -> Step:
         _check_rounding(ctx, {kind})
         rows = ctx.rows(parsed.operands[0])
-        if ctx.index:
-            raise Fault("VGPR index mode on a packed instruction is not emulated")
         selects = half_selects(parsed, count)
         negate = parsed.bits("neg_lo", count), parsed.bits("neg_hi", count)
         finish, compute = _output(ctx, parsed, kind), function(ctx)
