@@ -243,7 +243,7 @@ def assembler_command(
             *(part for option in version for part in ("-mllvm", option)),
             *(["-debug-info-kind=constructor"] if line_table else []),
             *include,
-            *(part for value in setup.defsym for part in ("-defsym", value)),
+            *(part for value in setup.defsym for part in ("--defsym", value)),
             "-",
             "-o",
         ]

@@ -281,6 +281,16 @@ def test_what_the_command_line_gives(tmp_path: Path, llvm: Llvm) -> None:
     assert out.read_bytes() == expected
     for command in ("lint", "info"):
         assert main([command, str(path), *arguments[4:], "--defsym", "TILE=3"]) == 0
+    bare = tmp_path / "bin"  # LLVM without llvm-mc: clang assembles
+    bare.mkdir()
+    for tool, found in (
+        ("clang", llvm.clang),
+        ("ld.lld", llvm.lld),
+        ("llvm-objdump", llvm.objdump),
+    ):
+        (bare / tool).symlink_to(found)
+    assert main([*arguments, "--defsym", "TILE=3", "--llvm", str(bare), "--force"]) == 0
+    assert out.read_bytes() == expected
     with pytest.raises(AssemblyError, match=r"beside\.inc:1:11: error: invalid operand"):
         coasm.assemble(path.read_text(), name=str(path), target="gfx942", include=[str(folder)])
 
