@@ -43,7 +43,7 @@ ELSEWHERE = {
     "s_dcache_inv_vol s_dcache_wb_vol s_incperflevel s_decperflevel s_ttracedata v_nop": "nothing",
     "s_getpc_b64 s_getreg_b32": "test_scalar.py",
     "s_memtime s_memrealtime": "a clock",
-    "v_accvgpr_read_b32 v_accvgpr_write_b32 v_accvgpr_mov_b32": "test_accumulation_registers",
+    "v_accvgpr_read_b32 v_accvgpr_write_b32 v_accvgpr_mov_b32": "test_constants.py",
 }
 
 

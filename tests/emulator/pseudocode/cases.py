@@ -191,7 +191,7 @@ def _constants(mnemonic: str, entry: Entry, form: str, draw: random.Random) -> I
         if field.bits == 32:
             choices += [Source("m0", 0), Source("scc", 0)]
         choices += [Source("int", value) for value in draw.sample(_INTS, 2)]
-        if field.format not in ("I16", "U16", "B16"):  # refused: see test_refused
+        if field.format not in ("I16", "U16", "B16"):  # refused: see test_constants.py
             choices += [Source("float", value) for value in draw.sample(_FLOATS, 2)]
         if form == "e32":
             choices += [Source("literal", value) for value in draw.sample(_LITERALS[field.bits], 2)]
