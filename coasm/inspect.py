@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from coasm.codeobject import CodeObject, Kernel
 from coasm.codeobject.elf import STT_FUNC
 from coasm.descriptor import Resources, decode, resources
+from coasm.isa.flow import flow_of, leaves
 from coasm.target import Processor
 
 if TYPE_CHECKING:
@@ -406,10 +407,6 @@ _ROWS = (
         r"s_(?:buffer_|scratch_)?(?:load|store|atomic|prefetch)|s_dcache|s_mem(?:real)?time"
         r"|s_atc_probe|s_gl1_inv|s_get_waveid",
     ),
-    (
-        "branch",
-        r"s_c?branch|s_(?:set|swap)_?pc|s_call|s_endpgm|s_rfe|s_subvector_loop|s_add_pc",
-    ),
     ("wait/barrier", r"s_wait|s_barrier|s_sleep|s_nop|s_delay_alu|s_monitor_sleep"),
     (
         "other",
@@ -428,14 +425,13 @@ CLASSES = (
 
 def classify(mnemonic: str) -> str:
     """The class of an instruction, one of :data:`CLASSES`, by its mnemonic."""
+    flow = flow_of(mnemonic)
+    if flow is not None and flow.sort != "trap":
+        return "branch"
     for name, pattern in _ROWS:
         if re.match(pattern, mnemonic):
             return name
     return "other"
-
-
-# Behind one of these the next instruction is reached only by a branch.
-_ENDS = re.compile(r"s_endpgm|s_branch$|s_set_?pc|s_rfe")
 
 
 def _mix(co: CodeObject, kernel: Kernel, code: Sequence[Instruction]) -> dict[str, int]:
@@ -454,7 +450,7 @@ def _mix(co: CodeObject, kernel: Kernel, code: Sequence[Instruction]) -> dict[st
     first, last = (bisect_left(code, at, key=lambda i: i.address) for at in (kernel.entry, end))
     found = [instruction.mnemonic for instruction in code[first:last]]
     if not size:
-        stop = max((at for at, name in enumerate(found) if _ENDS.match(name)), default=-1)
+        stop = max((at for at, name in enumerate(found) if leaves(name)), default=-1)
         found = found[: stop + 1] or found
     counts = dict.fromkeys(CLASSES, 0)
     classes: dict[str, str] = {}

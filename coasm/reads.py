@@ -20,6 +20,7 @@ from typing import NamedTuple
 from coasm.asm.decode import Instruction, branch_target
 from coasm.codeobject import CodeObject, Kernel
 from coasm.descriptor import resources
+from coasm.isa.flow import flow_of
 
 __all__ = ["Load", "Reads", "kernarg_reads"]
 
@@ -80,8 +81,6 @@ _VMEM_BYTES = {
 _MOVES = frozenset(
     ("s_mov_b32", "s_movk_i32", "s_mov_b64", "v_mov_b32_e32", "v_mov_b32", "v_readfirstlane_b32")
 )
-_ENDS = re.compile(r"s_endpgm|s_branch$|s_set_?pc|s_rfe")
-_CALLS = re.compile(r"s_swap_?pc|s_call|s_set_?pc|s_rfe|s_cbranch_[gij]")
 # Their first operand is read, not written.
 _FIRST_IS_SOURCE = re.compile(
     r"s_cmp|s_bitcmp|s_store|s_scratch_store|s_buffer_store|s_atomic|s_dcache|s_setreg|s_set_gpr"
@@ -161,7 +160,8 @@ class _Walk:
             instruction = self.code[index]
             mnemonic, named, always = _named(instruction.text, instruction.registers)
             scalar = mnemonic[:2] == "s_"
-            if scalar and _CALLS.match(mnemonic):
+            flow = flow_of(mnemonic) if scalar else None
+            if flow is not None and flow.sort in ("call", "jump", "fork"):
                 self.complete = False  # what is called may read anything
                 return []
             target = branch_target(instruction)
@@ -169,7 +169,7 @@ class _Walk:
                 self.address = instruction.address
                 self._step(instruction, mnemonic, state)
                 follows = _is_of_interest(state)
-            gone = scalar and _ENDS.match(mnemonic)
+            gone = flow is not None and not flow.goes_on
             if target is None and gone:
                 return []
             following = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,7 +9,9 @@ from functools import cached_property, partial
 from itertools import accumulate, chain, pairwise, repeat
 from typing import NamedTuple, overload
 
-__all__ = ["BRANCH", "Code", "Instruction", "Item", "Raw", "branch_target", "branches"]
+from coasm.isa.flow import is_direct
+
+__all__ = ["Code", "Instruction", "Item", "Raw", "branch_target", "branches"]
 
 
 class Instruction(NamedTuple):
@@ -49,20 +50,13 @@ class Raw(NamedTuple):
 
 Item = Instruction | Raw
 
-#: Branches whose target is ``address + 4 + 4 * simm16``, the field in the first word's low half.
-#: Source: the ISA guides' SOPP and SOPK instruction lists (GFX6 to GFX12.5).
-BRANCH = re.compile(
-    r"s_(?:c?branch(?:_(?!g_fork|join)\w+)?|call_b64|call_i64|subvector_loop_(?:begin|end)"
-    r"|cbranch_i_fork)$"
-)
-
 _BRANCH_STARTS = frozenset(("s_br", "s_cb", "s_ca", "s_su"))
 
 
 def branch_target(instruction: Instruction) -> int | None:
     """The address a direct branch or call goes to; None for any other instruction."""
     text = instruction.text
-    if text[:4] not in _BRANCH_STARTS or not BRANCH.match(text.split(None, 1)[0]):
+    if text[:4] not in _BRANCH_STARTS or not is_direct(text.split(None, 1)[0]):
         return None
     simm = int.from_bytes(instruction.data[:2], "little", signed=True)
     return instruction.address + 4 + 4 * simm
@@ -71,7 +65,7 @@ def branch_target(instruction: Instruction) -> int | None:
 def branches(code: Code) -> list[tuple[int, int]]:
     """The address of each direct branch or call in *code*, and where it goes."""
     found = []
-    for at in code.positions(BRANCH.match):
+    for at in code.positions(is_direct):
         low = code.stops[at]
         simm = int.from_bytes(code.data[low : low + 2], "little", signed=True)
         found.append((code.start + low, code.start + low + 4 + 4 * simm))
@@ -187,16 +181,26 @@ class Code(Sequence[Item]):
     def __getitem__(self, at: slice) -> list[Item]: ...
     def __getitem__(self, at: int | slice) -> Item | list[Item]:
         if isinstance(at, slice):
-            return [self[one] for one in range(*at.indices(len(self)))]
+            low, high, step = at.indices(len(self))
+            if step != 1:
+                return [self[one] for one in range(low, high, step)]
+            return self._items(low, max(low, high))
         at = range(len(self))[at]
         if at in self.others:
             return self.others[at]
         return Instruction(self.address(at), self.bytes_at(at), self.texts[at])
 
     def __iter__(self) -> Iterator[Item]:
-        data = [self.data[a:b] for a, b in pairwise(self.stops)]
-        addresses = map(self.start.__add__, self.stops)
-        items: list[Item] = list(map(_NEW, zip(addresses, data, self.texts, repeat(""))))
-        for at, item in self.others.items():
-            items[at] = item
-        return iter(items)
+        return iter(self._items(0, len(self)))
+
+    def _items(self, low: int, high: int) -> list[Item]:
+        stops = self.stops[low : high + 1]
+        data = [self.data[a:b] for a, b in pairwise(stops)]
+        addresses = map(self.start.__add__, stops)
+        items: list[Item] = list(map(_NEW, zip(addresses, data, self.texts[low:high], repeat(""))))
+        others = self.others
+        wanted = others if len(others) < high - low else range(low, high)
+        for at in wanted:
+            if low <= at < high and at in others:
+                items[at - low] = others[at]
+        return items

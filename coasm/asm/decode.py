@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from coasm.asm.code import BRANCH, Code, Instruction, Item, Raw, branch_target
+from coasm.asm.code import Code, Instruction, Item, Raw, branch_target
 from coasm.asm.quirks import dont_care_rows
 from coasm.codeobject import CodeObject, Section
 from coasm.codeobject.elf import STT_OBJECT
@@ -30,7 +30,6 @@ from coasm.llvm.run import TRUE16, Dump, first_features, has_true16, objdump, wr
 from coasm.target import TargetID
 
 __all__ = [
-    "BRANCH",
     "DATA",
     "TRUE16",
     "Code",

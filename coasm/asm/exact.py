@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from coasm.asm.build import Built, Declared, assemble_listing, feature_list
 from coasm.asm.decode import (
-    BRANCH,
     TRUE16,
     Code,
     Instruction,
@@ -38,6 +37,7 @@ from coasm.asm.sections import carried_sections
 from coasm.codeobject import CodeObject, Section
 from coasm.codeobject.elf import SHT_NOBITS, SHT_NOTE, SHT_RELA, STT_FILE, STT_SECTION, Elf
 from coasm.errors import CoasmError, UnsupportedError
+from coasm.isa.flow import is_direct
 from coasm.llvm import Llvm
 from coasm.llvm.run import Dump, clang_command
 
@@ -591,7 +591,7 @@ def _decodes_alike(
 def _same_text(printed: str, text: str) -> bool:
     if printed == text:
         return True
-    if not printed.startswith("s_") or not BRANCH.match(printed.split(None, 1)[0]):
+    if not printed.startswith("s_") or not is_direct(printed.split(None, 1)[0]):
         return False
     # The operand of a branch is a label in the text and a number in print.
     one, other = (re.split(r"[ ,]+", t)[:-1] for t in (printed, text))

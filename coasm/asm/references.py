@@ -20,6 +20,7 @@ from coasm.asm.sections import is_linker_made
 from coasm.codeobject import CodeObject
 from coasm.codeobject.elf import SHT_REL
 from coasm.errors import UnsupportedError
+from coasm.isa.flow import flow_of
 
 __all__ = ["CodeReference", "Pointer", "References", "find_references", "gives_address"]
 
@@ -39,7 +40,6 @@ _READS_PC = re.compile("s_getpc_b64|s_get_pc_i64|s_add_pc_i64")
 _SGPRS = re.compile(r"(?<![\w.])s(?:(\d+)|\[(\d+):(\d+)\])")
 _LOW = ("s_add_u32", "s_add_co_u32")
 _HIGH = ("s_addc_u32", "s_add_co_ci_u32")
-_ENDS = ("s_branch", "s_cbranch", "s_setpc", "s_set_pc", "s_swap", "s_call", "s_endpgm", "s_trap")
 #: Scalar instructions that leave SCC alone: they may stand between the two adds.
 _KEEPS_SCC = ("s_mov", "s_load", "s_nop", "s_wait", "s_delay", "s_get_pc", "s_getpc", "s_sext")
 
@@ -175,7 +175,7 @@ def _sequence(
         if isinstance(item, Raw) or item.address in labels:
             return None  # a second entry: the registers may hold anything
         text = item.text
-        if text.startswith(_ENDS):
+        if flow_of(item.mnemonic) is not None:
             return None
         if text.startswith("s_add_nc_u64 ") and len(item.data) == 12:
             destination, one, other = _fields(item)

@@ -22,6 +22,7 @@ from coasm.asm.decode import (
 from coasm.asm.quirks import decodable
 from coasm.codeobject import CodeObject
 from coasm.codeobject.elf import STT_FUNC
+from coasm.isa.flow import flow_of
 from coasm.llvm import Llvm
 
 __all__ = ["has_states", "states", "with_registers"]
@@ -30,7 +31,6 @@ _UNKNOWN = -1
 #: SOPP opcode 6 on GFX12.5, immediate in the low half.
 _SET_MSB = 0xBF860000
 _VGPR = re.compile(r"(?<!\w)v(?:\d|\[)")
-_ENDS = ("s_branch", "s_endpgm", "s_setpc", "s_set_pc", "s_swappc", "s_swap_pc", "s_trap")
 
 
 def has_states(code: dict[int, Code]) -> bool:
@@ -65,10 +65,12 @@ def states(co: CodeObject, code: dict[int, list[Item]]) -> dict[int, int]:
             target = branch_target(item)
             if target is not None:
                 work.append((target, state))
-            if item.text.startswith(_ENDS):
-                break
-            if item.text.startswith("s_call"):
-                state = _UNKNOWN
+            flow = flow_of(item.mnemonic)
+            if flow is not None:
+                if not flow.goes_on or flow.sort == "trap" or (flow.sort, target) == ("call", None):
+                    break
+                if flow.sort == "call":
+                    state = _UNKNOWN
             index += 1
     return found
 

@@ -6,7 +6,6 @@ so that neither the order of the units nor their addresses count.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from coasm.asm.decode import Instruction, Item, Raw
 from coasm.codeobject import CodeObject, Section
 from coasm.codeobject.elf import STB_LOCAL, STT_FUNC, STT_OBJECT
 from coasm.compare.kernels import kernels_of
+from coasm.isa.flow import leaves
 
 __all__ = ["Cut", "Unit", "comparable_names", "cut", "cuts_of", "pair_units"]
 
@@ -22,8 +22,6 @@ __all__ = ["Cut", "Unit", "comparable_names", "cut", "cuts_of", "pair_units"]
 # s_code_end. Source: LLVM 22, AMDGPUAsmBackend::writeNopData; AMDGPUTargetStreamer::EmitCodeEnd.
 _NOP, _ZERO, _CODE_END = "s_nop 0", bytes(4), (0xBF9F0000).to_bytes(4, "little")
 _FILLERS = ((0xBF800000).to_bytes(4, "little"), _ZERO, _CODE_END)
-# After these execution does not go on with what follows in memory.
-_ENDS = re.compile(r"s_endpgm|s_branch\b|s_setpc|s_set_pc|s_rfe|s_add_pc_i64")
 
 
 class Cut(NamedTuple):
@@ -141,7 +139,7 @@ def _trimmed(items: Sequence[Item], reached: set[int]) -> tuple[list[Item], str 
             data = data[:-4]
         own[-1] = own[-1]._replace(data=data)
     last = next((item for item in reversed(own) if isinstance(item, Instruction)), None)
-    if last is not None and _ENDS.match(last.text):
+    if last is not None and leaves(last.mnemonic):
         return own, None
     for item in items[count:]:
         if not isinstance(item, Instruction) or item.text != _NOP:

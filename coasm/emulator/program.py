@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from coasm.emulator.errors import EmulationError
 from coasm.errors import UnsupportedError
 from coasm.isa import Access, Parsed, access, parse, register_name
+from coasm.isa.flow import FLOW
 
 if TYPE_CHECKING:
     from coasm.asm.decode import Instruction
@@ -25,10 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["EMPTY", "Flight", "InFlight", "Program", "program_of"]
 
 #: Terminators: what ends a block, beside the next block's start.
-ENDS = re.compile(
-    r"s_(branch|cbranch\w*|barrier|endpgm\w*|setpc_b64|swappc_b64|call_b64|setreg\w*"
-    r"|set_gpr_idx_\w+|trap|rfe\w*|sethalt)$"
-)
+ENDS = re.compile(rf"(?:{'|'.join(FLOW)}|s_barrier|s_setreg\w*|s_set_gpr_idx_\w+)$")
 
 
 class Flight(NamedTuple):

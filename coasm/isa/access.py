@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from coasm.isa.text import EXEC, M0, SCC, VCC, VGPR, Parsed, Register
 
-__all__ = ["Access", "access", "takes_lanes"]
+__all__ = ["Access", "access", "dwords_read", "is_copy", "takes_lanes"]
 
 
 class Access(NamedTuple):
@@ -77,12 +77,44 @@ def takes_lanes(parsed: Parsed) -> bool:
     return _WHATEVER_EXEC.match(parsed.mnemonic) is None
 
 
+_PACKED_32 = re.compile(r"v_pk_(add|mul|fma|min|max|minimum|maximum|mov)_[fbui]32$")
+_COPIES = re.compile(
+    r"s_mov_b|s_cmov_b|s_cselect_b|v_mov_b|v_pk_mov_b32|v_accvgpr_|v_(read|write)lane_b32"
+    r"|v_readfirstlane_b32|v_cndmask_b|v_(permlane\w*_)?swap_b32"
+    r"|(scratch|buffer)_store_dword"  # of what is undefined: a register that is spilled
+)
+
+
 @cache
 def _roles(mnemonic: str) -> str:
     for pattern, roles in _ROLES:
         if pattern.match(mnemonic):
             return roles
     return "s"
+
+
+def dwords_read(parsed: Parsed, at: int) -> tuple[int, ...] | None:
+    """Which dwords of the operand *at*, a source of two, are read; None: those that it names.
+
+    Packed 32-bit instructions take a dword for each half by ``op_sel`` and ``op_sel_hi``;
+    ``v_pk_mov_b32`` takes one of each source by ``op_sel`` alone. Source: CDNA3 ISA guide, VOP3P
+    and the pseudo-code of V_PK_MOV_B32. (Packed 16-bit instructions select within a register.)
+    """
+    name = parsed.mnemonic
+    operand = parsed.operands[at]
+    if not at or not isinstance(operand, Register) or operand.size != 2:
+        return None
+    low = parsed.bits("op_sel", at)[-1]
+    if name == "v_pk_mov_b32":
+        return (low,)
+    if _PACKED_32.match(name):
+        return tuple({low, parsed.bits("op_sel_hi", at, 1)[-1]})
+    return None
+
+
+def is_copy(mnemonic: str) -> bool:
+    """Whether it only moves what a register holds, so that the value need not matter there."""
+    return _COPIES.match(mnemonic) is not None
 
 
 def access(parsed: Parsed) -> Access:
@@ -106,7 +138,10 @@ def access(parsed: Parsed) -> Access:
         if isinstance(operand, Register):
             role = roles[min(at, len(roles) - 1)]
             if role in "sx":
-                reads.update(operand.numbers)
+                chosen = dwords_read(parsed, at)
+                reads.update(
+                    operand.numbers if chosen is None else map(operand.first.__add__, chosen)
+                )
             if role in "dxk":
                 writes.update(operand.numbers)
             if role == "k":

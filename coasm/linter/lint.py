@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from coasm.asm.source import NO_OPTIONS, SourceOptions
 from coasm.errors import AssemblyError, CoasmError
 from coasm.linter.findings import ERROR, Finding, Place
-from coasm.linter.program import Program
+from coasm.linter.program import Program, parts
 from coasm.linter.rules import RULES, close_rule
 from coasm.linter.sources import Source, listing_source, object_source, open_source
 
@@ -104,7 +105,6 @@ def judge(source: Source, *, advice: bool = False) -> Linted:
     allowed, notes = allowed_rules(source)
     kept = _once(f for f in found if not _is_allowed(f, allowed))
     shown = [f for f in kept if advice or f.level == ERROR]
-    judged = program.processor in TARGETS
     return Linted(
         source.name,
         str(program.co.target),
@@ -114,30 +114,49 @@ def judge(source: Source, *, advice: bool = False) -> Linted:
         (*notes, *_remarks(source), *_unfollowed(source, shown)),
         len(kept) - len(shown),
         sum(_is_allowed(f, allowed) for f in found),
-        None
-        if judged
-        else f"no rules for wait states and waits of {program.processor} (there are for "
-        f"{' and '.join(TARGETS)}); resources and operands were checked",
+        "; ".join(_unjudged(program)) or None,
     )
+
+
+def _unjudged(program: Program) -> Iterator[str]:
+    """What of a program was not judged: code that cannot be decoded, rules that are not there."""
+    for one in program.undecoded[:_NOTED]:
+        before = bisect_left(program.instructions, one.address, key=lambda i: i.address) - 1
+        line = program.place(before).line if before >= 0 else None
+        behind = "" if line is None else f" behind line {line}"
+        yield (
+            f"{one.address:#x}{behind}: {one.size} bytes that LLVM cannot decode are reached"
+            + (f" in {one.kernel}" if one.kernel else "")
+            + ": the code from there on was not judged"
+        )
+    if len(program.undecoded) > _NOTED:
+        yield f"{len(program.undecoded) - _NOTED:,} more such places"
+    if program.processor not in TARGETS:
+        yield (
+            f"no rules for wait states and waits of {program.processor} (there are for "
+            f"{' and '.join(TARGETS)}); resources and operands were checked"
+        )
 
 
 def _findings(program: Program, advice: bool) -> Iterator[Finding]:
     from coasm.linter.operands import check_operands
     from coasm.linter.preload import check_preload
-    from coasm.linter.resources import check_resources
+    from coasm.linter.resources import check_entries, check_resources
 
-    yield from check_resources(program)
-    yield from check_operands(program)
+    yield from check_entries(program)
     yield from check_preload(program)
-    if program.processor in TARGETS:
-        from coasm.linter.states import check_states
-        from coasm.linter.strict import check_strict
-        from coasm.linter.waits import check_waits
+    for part in parts(program):
+        yield from check_resources(part)
+        yield from check_operands(part)
+        if program.processor in TARGETS:
+            from coasm.linter.states import check_states
+            from coasm.linter.strict import check_strict
+            from coasm.linter.waits import check_waits
 
-        yield from check_states(program)
-        yield from check_waits(program)
-        if advice:
-            yield from check_strict(program)
+            yield from check_states(part)
+            yield from check_waits(part)
+            if advice:
+                yield from check_strict(part)
 
 
 def _once(findings: Iterable[Finding]) -> list[Finding]:

@@ -200,7 +200,7 @@ class Operation:
         return self.roles.get(name, 0)
 
 
-@lru_cache(maxsize=1 << 17)
+@lru_cache(maxsize=1 << 16)
 def operation(text: str, processor: str) -> Operation:
     """The instruction *text*, as LLVM prints it for *processor*, for the rules.
 

@@ -15,20 +15,43 @@ from functools import cached_property, lru_cache
 from math import prod
 from typing import NamedTuple
 
-from coasm.asm.decode import Instruction, branch_target
+from coasm.asm.decode import Instruction, Raw, branch_target
 from coasm.codeobject import Kernel
 from coasm.codeobject.elf import STT_OBJECT
 from coasm.descriptor import Resources, decode, resources
+from coasm.errors import CoasmError
 from coasm.inspect import occupancy
+from coasm.isa import access, parse
+from coasm.isa.access import is_copy
+from coasm.isa.flow import flow_of
 from coasm.linter.findings import ADVICE, ERROR, Finding
-from coasm.linter.program import Program
+from coasm.linter.program import Program, parts
 from coasm.reads import kernarg_reads
 
-__all__ = ["check_declarations", "check_resources"]
+__all__ = ["check_declarations", "check_entries", "check_resources"]
+
+
+def check_entries(program: Program) -> list[Finding]:
+    """The kernels of an object whose entry is at no instruction.
+
+    Where what is there cannot be decoded that is no finding: it was not judged.
+    """
+    found: list[Finding] = []
+    undecoded = {one.address for one in program.undecoded}
+    for kernel in program.kernels:
+        if _position(program, kernel.entry) is not None or kernel.entry in undecoded:
+            continue
+        what, level = _what_is_at(program, kernel.entry)
+        if level == ERROR:
+            place = program.place_of(kernel.entry, "")
+            what = f"the entry point {kernel.entry:#x} is {what}"
+            advice = "correct the kernel's symbol or its descriptor's kernel_code_entry_byte_offset"
+            found.append(Finding("branch-range", ERROR, kernel.name, place, what, advice))
+    return found
 
 
 def check_resources(program: Program) -> list[Finding]:
-    """What is wrong with the resources of each kernel that *program* judges, by address.
+    """What is wrong with the resources of each kernel that *program*, or a part of one, judges.
 
     Raises:
         FormatError, UnsupportedError: a kernel descriptor that cannot be read.
@@ -42,7 +65,7 @@ def check_declarations(program: Program) -> list[Finding]:
     Raises:
         FormatError, UnsupportedError: a kernel descriptor that cannot be read.
     """
-    return _check(program, _DECLARATIONS)
+    return [finding for part in parts(program) for finding in _check(part, _DECLARATIONS)]
 
 
 def _check(program: Program, checks: Iterable[_Check]) -> list[Finding]:
@@ -51,21 +74,12 @@ def _check(program: Program, checks: Iterable[_Check]) -> list[Finding]:
     found: list[Finding] = []
     for kernel in program.kernels:
         entry = blocks.get(kernel.entry)
-        if entry is None:
-            found.append(_no_entry(program, kernel))
-        elif entry in program.reached:
+        if entry is not None and entry in program.reached:
             declared = resources(kernel.descriptor, program.co.target)
             code = _Code(program, kernel, entry, entries, declared)
             for check in checks:
                 found += check(code)
     return sorted(found, key=lambda finding: (finding.place.address, finding.rule))
-
-
-def _no_entry(program: Program, kernel: Kernel) -> Finding:
-    place = program.place_of(kernel.entry, "")
-    what = f"the entry point {kernel.entry:#x} is no instruction's address"
-    advice = "correct the kernel's symbol or its descriptor's kernel_code_entry_byte_offset"
-    return Finding("branch-range", ERROR, kernel.name, place, what, advice)
 
 
 @dataclass(frozen=True)
@@ -289,9 +303,10 @@ def _kernarg(code: _Code) -> Iterable[Finding]:
 
 # Registers at the start of a kernel, followed along the control flow
 
-#: A bit for each SGPR, then for v0 to v2, which may hold work-item IDs.
-_SGPRS, _VGPRS = 106, 3
+#: A bit for each SGPR, then for the VGPRs that every instruction can name.
+_SGPRS, _VGPRS = 106, 256
 _ALL = (1 << _SGPRS + _VGPRS) - 1
+_ALL_SGPRS = (1 << _SGPRS) - 1
 #: All operands are read; else the first one is a result, or may be.
 _NO_RESULT = re.compile(
     r"s_(cmp|bitcmp|set_?pc|rfe|store|buffer_store|scratch_store|sleep_var|prefetch|setreg)"
@@ -343,9 +358,20 @@ def _touch(mnemonic: str, operands: str) -> _Touch:
         writes |= _bits(operand)
     for operand in each[results:]:
         reads |= _bits(operand, reads=True)
+    if mnemonic.startswith("v_pk_") and "32" in mnemonic:
+        reads &= _read_by(mnemonic, operands) | ~_ALL_SGPRS
     if _SAME.match(mnemonic) and len(each) > 1 and each[-1].strip() == each[-2].strip():
         reads = 0
     return _Touch(reads, writes)
+
+
+def _read_by(mnemonic: str, operands: str) -> int:
+    """The SGPRs that :func:`coasm.isa.access` says are read; all where it does not know it."""
+    try:
+        numbers = access(parse(f"{mnemonic} {operands}")).reads
+    except CoasmError:
+        return _ALL_SGPRS
+    return sum(1 << number for number in numbers if number < _SGPRS)
 
 
 class _Step(NamedTuple):
@@ -367,6 +393,8 @@ def _steps(code: _Code) -> list[_Step]:
         for index in range(block.first, block.last):
             item = program.instructions[index]
             touch = _touch(item.mnemonic, _operands(item))
+            if item.registers.endswith("(a guess)"):
+                touch = _Touch(0, _ALL)  # which registers is not known
             if touch.reads | touch.writes:
                 rows.append((index, item, touch))
     before = {code.entry: 0}
@@ -402,7 +430,9 @@ def _initial(code: _Code) -> Iterable[Finding]:
     An error where a descriptor could have set the SGPR up. Behind those it is advice, for such a
     value need not matter: aiter's gfx950 fmoe_bf16_blockscaleFp8_g1u1_vs_gelu_1tg_pf2_16x128
     compares s86 to s89, which nothing writes, for bits 4 to 7 of s20, of which it only ever asks
-    bits 0 to 3 (s_setvskip). So it is for v1 and v2: compilers read undefined VGPRs.
+    bits 0 to 3 (s_setvskip). Compilers copy undefined registers, and let half of a 64-bit integer
+    undefined, where the value does not matter: that is advice. A VGPR is an error where nothing in
+    the kernel writes it at all.
     """
     declared = code.declared
     processor = code.program.co.target.processor
@@ -419,9 +449,13 @@ def _initial(code: _Code) -> Iterable[Finding]:
     packed = processor.family.accum_offset or processor.version >= (11,)
     vgprs = 1 if packed else declared.workitem_ids
     known = (1 << sgprs) - 1 | ((1 << vgprs) - 1) << _SGPRS
+    anywhere = 0
+    for step in code.steps:
+        anywhere |= step.touch.writes
     for step in code.steps:
         unknown = step.touch.reads & ~step.written & ~known
         known |= unknown  # said once
+        unread = unknown
         while unknown:
             number = (unknown & -unknown).bit_length() - 1
             unknown &= unknown - 1
@@ -430,13 +464,30 @@ def _initial(code: _Code) -> Iterable[Finding]:
             here = f"s0 to s{sgprs - 1}" if sgprs else "no SGPR"
             yield code.finding(
                 "user-sgpr",
-                ERROR if number < most else ADVICE,
+                ADVICE
+                if (number >= most if scalar else anywhere >> number & 1)
+                or _need_not_matter(step.item, unread)
+                else ERROR,
                 step.at,
                 f"{name} is read, but nothing has written it before, and the descriptor sets up "
                 + (here if scalar else f"v0 to v{vgprs - 1}" if vgprs > 1 else "v0 alone"),
                 "write it first, or enable what it stands for "
                 + ("(.amdhsa_user_sgpr_*, .amdhsa_system_sgpr_*)" if scalar else _WORKITEM_ID),
             )
+
+
+#: 64-bit integers, of which compilers let the upper half undefined where they need the lower.
+_WIDE_INTEGER = re.compile(r"s_\w+_[bui]64$|v_\w+_[bui]64(_|$)")
+
+
+def _need_not_matter(item: Instruction, unknown: int) -> bool:
+    """Whether the value of the *unknown* registers that an instruction reads may be of no use."""
+    if is_copy(item.mnemonic):
+        return True
+    if not _WIDE_INTEGER.match(item.mnemonic):
+        return False
+    pairs = [_bits(operand) for operand in _operands(item).split(",")[1:]]
+    return all(not pair & unknown or pair & ~unknown for pair in pairs)
 
 
 _WORKITEM_ID = "(.amdhsa_system_vgpr_workitem_id)"
@@ -558,7 +609,7 @@ def _metadata(code: _Code) -> Iterable[Finding]:
 # Where flow goes
 
 #: They do not go on, or not on their own: flow that ends in one is meant to end.
-_STOPS = ("s_trap", "s_sethalt", "s_endpgm")
+_STOPS = ("end", "trap")
 
 
 def _flow(code: _Code) -> Iterable[Finding]:
@@ -584,7 +635,8 @@ def _flow(code: _Code) -> Iterable[Finding]:
             name = program.entries.get(into, "")
             ends.append((at, f"the kernel {name!r}", ADVICE))
     for at, what, level in ends:
-        stops = program.instructions[at].text.startswith(_STOPS)
+        flow = flow_of(program.instructions[at].mnemonic)
+        stops = flow is not None and flow.sort in _STOPS
         if at in own and own[at] in code.certain and not stops:
             yield code.finding(
                 "fall-through",
@@ -611,18 +663,26 @@ def _end(item: Instruction) -> int:
 
 def _what_is_at(program: Program, address: int) -> tuple[str, str]:
     """What is at an address where no instruction starts, and how sure it is that it is no code."""
-    at = _index(program, address)
-    if at >= 0:
-        item = program.instructions[at]
-        if item.address < address < item.address + item.size:
-            return f"the middle of {item.mnemonic} at {item.address:#x}", ERROR
     co = program.co
     section = co.section_at(address)
-    if section is None or not section.code:
+    own = program.code.get(section.index) if section is not None else None
+    if section is None or own is None:
         return "outside the code", ERROR
+    at = bisect_right(own.stops, address - own.start) - 1
+    item = own[at] if at < len(own) else None
+    if isinstance(item, Instruction) and item.address < address:
+        return f"the middle of {item.mnemonic} at {item.address:#x}", ERROR
     if any(s.type == STT_OBJECT and s.value <= address < s.value + s.size for s in co.symbols):
         return "data", ERROR
     return "nothing that LLVM can decode", ADVICE
+
+
+def _position(program: Program, address: int) -> int | None:
+    """The item of its section that the instruction at *address* is; None where none begins."""
+    section = program.co.section_at(address)
+    own = program.code.get(section.index) if section is not None else None
+    at = own.position(address) if own is not None else None
+    return None if own is None or at is None or isinstance(own.others.get(at), Raw) else at
 
 
 def _index(program: Program, address: int) -> int:

@@ -106,7 +106,7 @@ def states_of(operation: Operation) -> int:
     return (int(value) & 15) + 1
 
 
-@lru_cache(maxsize=1 << 17)
+@lru_cache(maxsize=1 << 16)
 def _left_by(operation: Operation, processor: str) -> _Hot | None:
     """What *operation* leaves for those behind it; None where no row has it as producer."""
     rows = []

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from coasm.isa.flow import flow_of
 from coasm.isa.waits import LGKM_MAX, VM_MAX, Waits, counted_in, waits_of
 from coasm.linter.findings import ADVICE, Finding, Fix
 from coasm.linter.operation import EXEC_BITS, M0_BIT, SGPRS, VGPRS, Operation, kind, named
@@ -26,7 +27,6 @@ _REGISTERS = VGPRS | SGPRS | M0_BIT | EXEC_BITS
 _LDS_DMA, _VMEM, _SMEM = kind("lds_dma"), kind("vmem"), kind("smem")
 #: Where other waves, or who comes after this one, may depend on what has ended.
 _ORDERS = kind("barrier cache message")
-_ENDS = ("s_endpgm", "s_setpc", "s_swappc", "s_call", "s_rfe", "s_trap", "s_sethalt", "s_cbranch_g")
 #: DS operations that do nothing but give a result.
 _LDS_READS = ("ds_read", "ds_bpermute", "ds_permute", "ds_swizzle")
 #: What may be out where a function begins or a call comes back.
@@ -277,11 +277,7 @@ def _meet(
 ) -> tuple[frozenset[int], frozenset[int], int]:
     """What of *pending* operation *index* uses, what is still pending, how many it issues."""
     operation = operations[index]
-    if (
-        operation.kinds & _ORDERS
-        or "_atomic_" in operation.base
-        or operation.base.startswith(_ENDS)
-    ):
+    if operation.kinds & _ORDERS or "_atomic_" in operation.base or _leaves_program(operation.base):
         return pending, frozenset(), 0
     waits = facts.waits.get(index)
     if waits is not None and (count := waits[counter]) is not None:
@@ -305,6 +301,12 @@ def _meet(
             elif not result & ~operation.writes:
                 replaced.add(one)
     return frozenset(used), pending - used - replaced, int(queue in _COUNTERS[counter][1])
+
+
+def _leaves_program(mnemonic: str) -> bool:
+    """Whether something comes next that is not followed here."""
+    flow = flow_of(mnemonic)
+    return flow is not None and flow.sort != "branch"
 
 
 def _clauses(program: Program) -> Iterator[Finding]:
