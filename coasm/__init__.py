@@ -202,14 +202,16 @@ def lint(
     code_object_version: int | None = None,
     include: Sequence[str] = (),
     defsym: Sequence[str] = (),
+    since: CodeObject | str | os.PathLike[str] | bytes | None = None,
 ) -> list[Finding]:
     """What an edit can break and no assembler checks, by address; empty where nothing is found.
 
     A string that holds a line feed is the text of a listing, any other the path of a listing or of
     a code object (``coasm lint --help`` says which is which); bytes are a code object's. With
     *kernel* only what that kernel reaches is judged, with *advice* findings of that level are there
-    too. On other targets than gfx942 and gfx950 only resources and operands are checked. *target*
-    and what follows are for a source, as :func:`assemble` takes them.
+    too. With *since*, the original of what was edited, they are those that it does not have, of
+    either level. On other targets than gfx942 and gfx950 only resources and operands are checked.
+    *target* and what follows are for a source, as :func:`assemble` takes them.
 
     Raises:
         CoasmError: it cannot be read, assembled or disassembled; or has no such kernel.
@@ -218,7 +220,7 @@ def lint(
     from coasm.linter.lint import lint as findings
 
     options = SourceOptions(target, code_object_version, tuple(include), tuple(defsym))
-    return findings(source, kernel=kernel, advice=advice, llvm=llvm, options=options)
+    return findings(source, kernel=kernel, advice=advice, llvm=llvm, options=options, since=since)
 
 
 def roundtrip(

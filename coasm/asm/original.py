@@ -13,10 +13,10 @@ from typing import NamedTuple
 from coasm.codeobject import CodeObject
 from coasm.errors import CoasmError
 
-__all__ = ["Named", "find_original", "is_original", "named_original"]
+__all__ = ["HEAD_LINES", "Named", "find_original", "is_original", "named_original"]
 
 #: Lines in which the head is looked for: something may have been written above it.
-_LINES = 40
+HEAD_LINES = 40
 _HEAD = re.compile(r"^// Listing of (.+)\n// sha256 ([0-9a-f]{64})$", re.M)
 
 
@@ -29,7 +29,7 @@ class Named(NamedTuple):
 
 def named_original(text: str) -> Named | None:
     """What the head of a listing says of its original; None where it has no such head."""
-    match = _HEAD.search("\n".join(text.split("\n", _LINES)[:_LINES]))
+    match = _HEAD.search("\n".join(text.split("\n", HEAD_LINES)[:HEAD_LINES]))
     return Named(match[1], match[2]) if match else None
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -53,6 +54,15 @@ def lint(
             "--advice", help="Show advice too: sources disagree, or a wait is too strict."
         ),
     ] = False,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since",
+            metavar="ORIG",
+            help="Show what this original does not have, of either level (default: the object that "
+            "the head of a listing names, if it is there).",
+        ),
+    ] = None,
     json_: JsonOption = False,
     sarif: Annotated[bool, typer.Option("--sarif", help="Print a SARIF 2.1.0 log.")] = False,
     fix: Annotated[
@@ -87,10 +97,14 @@ def lint(
     have the address. "// coasm: allow RULE" on a line silences a rule there. On other targets than
     gfx942 and gfx950 resources and operands alone are checked, and the exit status is 2.
 
+    After an edit advice matters as well: with an original, which is an object, LIBRARY:TARGET or a
+    listing, everything that it does not have is shown and counts. --advice shows all, new or not.
+
     \b
     Examples:
       coasm lint kernel.s
       coasm lint --advice kernel.co
+      coasm lint edited.s --since kernel.co
       coasm lint hsa/ --sarif > lint.sarif
       coasm lint --explain mfma-source
       coasm lint --fix kernel.s -o kernel.fixed.s
@@ -104,6 +118,8 @@ def lint(
         for line in listed() if explain is None else explained(find_rule(explain)):
             print(line)
         return 0
+    from coasm.linter.lint import lint_files
+
     if not files:
         raise CoasmError("lint needs a FILE, --list or --explain RULE (coasm lint --help)")
     if json_ and sarif:
@@ -115,7 +131,18 @@ def lint(
         return _fix(files[0], output, force, advice, json_, llvm, options)
     if output is not None or force:
         raise CoasmError("-o and --force are for --fix")
-    results = _results(files, llvm, kernel, advice, jobs, json_, sarif, options)
+    if since is not None and (len(files) > 1 or fix):
+        raise CoasmError("--since compares one file with its original")
+    work = partial(
+        lint_files,
+        llvm=llvm,
+        kernel=kernel,
+        advice=advice,
+        jobs=jobs,
+        options=options,
+        since=since,
+    )
+    results = _results(files, work, json_, sarif)
     if sarif:
         from json import dumps
 
@@ -132,23 +159,15 @@ def lint(
 
 def _results(
     files: Sequence[str],
-    llvm: str | None,
-    kernel: str | None,
-    advice: bool,
-    jobs: int | None,
+    lint_them: Callable[[Sequence[str]], Iterable[Linted]],
     json_: bool,
     sarif: bool,
-    options: SourceOptions,
 ) -> list[Linted]:
     """Lint *files*, and print what is found in each as soon as it is known."""
-    from coasm.linter.lint import lint_files
-
     specs = _collected(files)
     results = []
     with Progress(len(specs)) as bar:
-        for result in lint_files(
-            specs, llvm, kernel=kernel, advice=advice, jobs=jobs, options=options
-        ):
+        for result in lint_them(specs):
             results.append(result)
             if json_:
                 from json import dumps
@@ -263,6 +282,8 @@ def _summary(results: Sequence[Linted]) -> str:
         (one,) = results
         head = f"{one.path}: {one.target}, {one.instructions:,} instructions"
         said = [] if one.findings else ["clean" if status["clean"] else "nothing found"]
+        if one.known is not None and not one.findings and status["clean"]:
+            said = ["nothing new" if one.known.errors + one.known.advice else "clean"]
     else:
         head = f"{len(results):,} files"
         said = [
@@ -275,8 +296,20 @@ def _summary(results: Sequence[Linted]) -> str:
         _count(level["advice"], "advisory", "advisories"),
         _count(sum(result.allowed for result in results), "finding allowed", "findings allowed"),
         _count(sum(result.left_out for result in results), *_LEFT_OUT),
+        _known(results),
     ]
     return printable(f"{head}: {', '.join(filter(None, said))}")
+
+
+def _known(results: Sequence[Linted]) -> str:
+    """What originals have as well."""
+    known = [result.known for result in results if result.known is not None]
+    errors, advice = sum(one.errors for one in known), sum(one.advice for one in known)
+    if not errors + advice:
+        return ""
+    parts = [_count(errors, "error", "errors"), _count(advice, "advisory", "advisories")]
+    name = known[0].original if len(known) == 1 else "the originals"
+    return f"{' and '.join(filter(None, parts))} of {name} not shown"
 
 
 def _count(number: int, one: str, many: str) -> str:

@@ -33,7 +33,7 @@ from coasm.emulator.table import ROWS
 from coasm.emulator.taken import Taken, check_taken
 from coasm.errors import CoasmError
 from coasm.isa import EXEC, SCC, VGPR, Parsed, takes_lanes
-from coasm.isa.waits import LGKM_MAX, VM_MAX, counted_in, waits_of
+from coasm.isa.waits import LGKM_MAX, VM_MAX, counted_at_most, waits_of
 
 if TYPE_CHECKING:
     from coasm.descriptor import Resources
@@ -276,7 +276,7 @@ class Machine:
             from coasm.emulator.strict import checked
 
             step = checked(self, step, parsed, used, context)
-        queue = counted_in(parsed.mnemonic)
+        queue = counted_at_most(parsed.mnemonic)
         flight = None
         if queue:
             targets = _bits(n for n in used.writes if n not in (SCC, EXEC, EXEC + 1))

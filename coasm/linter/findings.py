@@ -14,7 +14,8 @@ class Place(NamedTuple):
 
     ``file`` is the included file that the line is of, None for the source itself. Where a macro
     made the instruction the line is that of its use, ``macro`` its name and ``body`` where its body
-    has the instruction, as ``file`` and ``line``.
+    has the instruction, as ``file`` and ``line``. ``source`` is that line's text, and what the
+    finding is about stands in ``column`` (from 1) and takes ``width`` characters.
     """
 
     address: int
@@ -23,6 +24,9 @@ class Place(NamedTuple):
     file: str | None = None
     macro: str = ""
     body: tuple[str | None, int] | None = None
+    source: str = ""
+    column: int | None = None
+    width: int = 0
 
 
 class Fix(NamedTuple):

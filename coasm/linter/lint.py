@@ -8,13 +8,16 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Union
 
+from coasm.asm.original import HEAD_LINES, find_original
 from coasm.asm.source import NO_OPTIONS, SourceOptions
 from coasm.errors import AssemblyError, CoasmError
+from coasm.linter.columns import with_column
 from coasm.linter.findings import ERROR, Finding, Place
 from coasm.linter.program import Program, parts
 from coasm.linter.rules import RULES, close_rule
+from coasm.linter.since import Known, split_known
 from coasm.linter.sources import Source, listing_source, object_source, open_source
 
 if TYPE_CHECKING:
@@ -25,6 +28,9 @@ __all__ = ["TARGETS", "Linted", "Note", "allowed_rules", "judge", "lint", "lint_
 #: The targets that have wait-state and wait rules. The others have their resources and operands
 #: checked.
 TARGETS = ("gfx942", "gfx950")
+
+#: What :func:`lint` takes: a code object, its bytes, a path, or the text of a listing.
+Original = Union["CodeObject", str, "os.PathLike[str]", bytes]
 
 #: Places of one kind that are noted one by one.
 _NOTED = 3
@@ -49,8 +55,8 @@ class Linted:
 
     ``target`` is its target ID, ``instructions`` how many there are; both are None where it could
     not be read. ``left_out`` counts the advice that is not among the findings, ``allowed`` what the
-    listing's comments silence. ``unjudged`` says what could not be judged; ``refused``: nothing
-    could.
+    listing's comments silence. ``known`` counts what an original has too, where there is one to
+    compare with. ``unjudged`` says what could not be judged; ``refused``: nothing could.
     """
 
     path: str
@@ -61,6 +67,7 @@ class Linted:
     notes: tuple[Note, ...] = ()
     left_out: int = 0
     allowed: int = 0
+    known: Known | None = None
     unjudged: str | None = None
     refused: bool = False
 
@@ -73,38 +80,52 @@ class Linted:
 
 
 def lint(
-    source: CodeObject | str | os.PathLike[str] | bytes,
+    source: Original,
     *,
     kernel: str | None = None,
     advice: bool = False,
     llvm: str | None = None,
     options: SourceOptions = NO_OPTIONS,
+    since: Original | None = None,
 ) -> list[Finding]:
     """See :func:`coasm.lint`; *options* are for a source."""
+    opened = _open(source, llvm, kernel, options)
+    original = None if since is None else _open(since, llvm, None, NO_OPTIONS)
+    return list(judge(opened, advice=advice, original=original).findings)
+
+
+def _open(source: Original, llvm: str | None, kernel: str | None, options: SourceOptions) -> Source:
     from coasm.codeobject import CodeObject, load
 
     if isinstance(source, CodeObject):
-        opened = object_source(source, llvm, kernel)
-    elif isinstance(source, bytes):
-        opened = object_source(load(source), llvm, kernel)
-    elif isinstance(source, str) and "\n" in source:
-        opened = listing_source(source, "<listing>", llvm, kernel, options)
-    else:
-        opened = open_source(os.fspath(source), llvm, kernel, options)
-    return list(judge(opened, advice=advice).findings)
+        return object_source(source, llvm, kernel)
+    if isinstance(source, bytes):
+        return object_source(load(source), llvm, kernel)
+    if isinstance(source, str) and "\n" in source:
+        return listing_source(source, "<listing>", llvm, kernel, options)
+    return open_source(os.fspath(source), llvm, kernel, options)
 
 
-def judge(source: Source, *, advice: bool = False) -> Linted:
+def judge(source: Source, *, advice: bool = False, original: Source | None = None) -> Linted:
     """The findings of every check on *source*, by address; with *advice* those of that level too.
+
+    With an *original* they are those, of either level, that it does not have.
 
     Raises:
         UnsupportedError: an instruction whose operands are not known.
     """
     program = source.program
+    advice = advice or original is not None
     found = sorted(_findings(program, advice), key=lambda f: (f.place.address, f.rule))
+    known = None
+    if original is not None:
+        had = _findings(original.program, True)
+        found, same = split_known(program, found, original.program, had)
+        errors = sum(f.level == ERROR for f in same)
+        known = Known(original.name, errors, len(same) - errors)
     allowed, notes = allowed_rules(source)
     kept = _once(f for f in found if not _is_allowed(f, allowed))
-    shown = [f for f in kept if advice or f.level == ERROR]
+    shown = [with_column(f, source.text, source.files) for f in kept if advice or f.level == ERROR]
     return Linted(
         source.name,
         str(program.co.target),
@@ -114,6 +135,7 @@ def judge(source: Source, *, advice: bool = False) -> Linted:
         (*notes, *_remarks(source), *_unfollowed(source, shown)),
         len(kept) - len(shown),
         sum(_is_allowed(f, allowed) for f in found),
+        known,
         "; ".join(_unjudged(program)) or None,
     )
 
@@ -239,10 +261,22 @@ def lint_file(
     kernel: str | None = None,
     advice: bool = False,
     options: SourceOptions = NO_OPTIONS,
+    since: str | None = None,
 ) -> Linted:
-    """:func:`judge` of the file that *spec* names; what cannot be judged is in the result."""
+    """:func:`judge` of the file that *spec* names; what cannot be judged is in the result.
+
+    *since* names the original to compare with. Without, and without *advice*, it is the one that a
+    listing's head names, where that is there.
+    """
     try:
-        return judge(open_source(spec, llvm, kernel, options), advice=advice)
+        source = open_source(spec, llvm, kernel, options)
+        original = None
+        if since is not None:
+            original = open_source(since, llvm)
+        elif not advice and source.text:
+            co = find_original("\n".join(source.text[:HEAD_LINES]), spec)
+            original = None if co is None else object_source(co, llvm)
+        return judge(source, advice=advice, original=original)
     except CoasmError as error:
         said = str(error)
         if not isinstance(error, AssemblyError) and not said.startswith((spec, "<stdin>")):
@@ -258,9 +292,10 @@ def lint_files(
     advice: bool = False,
     jobs: int | None = None,
     options: SourceOptions = NO_OPTIONS,
+    since: str | None = None,
 ) -> Iterator[Linted]:
     """:func:`lint_file` of each of *specs*, in their order; *jobs* processes (default: a core)."""
-    work = partial(lint_file, llvm=llvm, kernel=kernel, advice=advice, options=options)
+    work = partial(lint_file, llvm=llvm, kernel=kernel, advice=advice, options=options, since=since)
     from coasm.trips import cores
 
     jobs = min(jobs or cores(), len(specs) // _WORTH)

@@ -188,6 +188,12 @@ class Program:
         """*spot* with None for the source itself."""
         return None if spot.file == self.name else spot.file, spot.line
 
+    def index(self, address: int) -> int:
+        """The operation at *address*; -1 where none begins."""
+        at = bisect_left(self.instructions, address, key=lambda item: item.address)
+        found = at < len(self.instructions) and self.instructions[at].address == address
+        return at if found else -1
+
     @cached_property
     def _starts(self) -> list[tuple[int, str]]:
         return [(self.blocks[block].first, self.entries[block]) for block in sorted(self.entries)]

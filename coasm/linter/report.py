@@ -31,18 +31,31 @@ def lines(linted: Linted) -> Iterator[Sequence[Span]]:
             kernel = findings[0].kernel
             yield [(f"{linted.path}: in {kernel}:", "place")]
         if RULES[findings[0].rule].group != "waits":
-            yield from (finding_line(linted.path, finding) for finding in findings)
+            for finding in findings:
+                yield finding_line(linted.path, finding)
+            yield from _shown(findings[0].place)
             continue
         strictest = min(findings, key=lambda f: -1 if f.needs is None else f.needs)
         line = finding_line(linted.path, strictest)
         if len(findings) > 1:
             line = [*line, (f" (so do {len(findings) - 1:,} more)", "")]
         yield line
+        yield from _shown(strictest.place)
     for note in linted.notes:
         where = linted.path if note.line is None else f"{linted.path}:{note.line}"
         if note.place is not None:
             where = _where(linted.path, note.place)
         yield [(f"{where}: ", "place"), ("note: ", "note"), (note.text, "")]
+
+
+def _shown(place: Place) -> Iterator[Sequence[Span]]:
+    """The source line of a finding, and a caret below what it is about."""
+    if place.column is None:
+        return
+    before = place.source[: place.column - 1]
+    blank = "".join("\t" if char == "\t" else " " for char in before)
+    yield [(f"    {place.source}".expandtabs(8), "")]
+    yield [(f"    {blank}".expandtabs(8), ""), ("^" + "~" * (place.width - 1), "error")]
 
 
 def finding_line(path: str, finding: Finding, level: str | None = None) -> Sequence[Span]:
@@ -56,7 +69,9 @@ def finding_line(path: str, finding: Finding, level: str | None = None) -> Seque
 
 
 def _where(path: str, place: Place) -> str:
-    number = f"{place.address:#x}" if place.line is None else place.line
+    number = f"{place.address:#x}" if place.line is None else str(place.line)
+    if place.column is not None:
+        number += f":{place.column}"
     return f"{place.file or path}:{number}"
 
 
@@ -108,6 +123,7 @@ def to_json(linted: Linted) -> dict[str, Any]:
         "findings": [finding_json(finding) for finding in linted.findings],
         "notes": [_note_json(note) for note in linted.notes],
         "advice_left_out": linted.left_out,
+        "known": linted.known._asdict() if linted.known else None,
         "allowed": linted.allowed,
         "unjudged": linted.unjudged,
     }
@@ -217,6 +233,11 @@ def _physical(path: str, place: Place | None, line: int | None = None) -> dict[s
     line = place.line if place else line
     if line is not None:
         location["region"] = {"startLine": line}
+        if place is not None and place.column is not None:
+            location["region"] |= {
+                "startColumn": place.column,
+                "endColumn": place.column + place.width,
+            }
     elif place is not None:
         location["address"] = {"absoluteAddress": place.address}
     return location

@@ -303,8 +303,8 @@ def _kernarg(code: _Code) -> Iterable[Finding]:
 
 # Registers at the start of a kernel, followed along the control flow
 
-#: A bit for each SGPR, then for the VGPRs that every instruction can name.
-_SGPRS, _VGPRS = 106, 256
+#: A bit for each SGPR, then for v0 to v2, which may hold work-item IDs.
+_SGPRS, _VGPRS = 106, 3
 _ALL = (1 << _SGPRS + _VGPRS) - 1
 _ALL_SGPRS = (1 << _SGPRS) - 1
 #: All operands are read; else the first one is a result, or may be.
@@ -431,8 +431,7 @@ def _initial(code: _Code) -> Iterable[Finding]:
     value need not matter: aiter's gfx950 fmoe_bf16_blockscaleFp8_g1u1_vs_gelu_1tg_pf2_16x128
     compares s86 to s89, which nothing writes, for bits 4 to 7 of s20, of which it only ever asks
     bits 0 to 3 (s_setvskip). Compilers copy undefined registers, and let half of a 64-bit integer
-    undefined, where the value does not matter: that is advice. A VGPR is an error where nothing in
-    the kernel writes it at all.
+    undefined, where the value does not matter: that is advice, and so are v1 and v2.
     """
     declared = code.declared
     processor = code.program.co.target.processor
@@ -449,9 +448,6 @@ def _initial(code: _Code) -> Iterable[Finding]:
     packed = processor.family.accum_offset or processor.version >= (11,)
     vgprs = 1 if packed else declared.workitem_ids
     known = (1 << sgprs) - 1 | ((1 << vgprs) - 1) << _SGPRS
-    anywhere = 0
-    for step in code.steps:
-        anywhere |= step.touch.writes
     for step in code.steps:
         unknown = step.touch.reads & ~step.written & ~known
         known |= unknown  # said once
@@ -464,10 +460,7 @@ def _initial(code: _Code) -> Iterable[Finding]:
             here = f"s0 to s{sgprs - 1}" if sgprs else "no SGPR"
             yield code.finding(
                 "user-sgpr",
-                ADVICE
-                if (number >= most if scalar else anywhere >> number & 1)
-                or _need_not_matter(step.item, unread)
-                else ERROR,
+                ADVICE if number >= most or _need_not_matter(step.item, unread) else ERROR,
                 step.at,
                 f"{name} is read, but nothing has written it before, and the descriptor sets up "
                 + (here if scalar else f"v0 to v{vgprs - 1}" if vgprs > 1 else "v0 alone"),

@@ -547,7 +547,10 @@ _RESOURCES = (
         "a register is read that nobody set up",
         "A wave starts with the user SGPRs that its descriptor enables, then the system SGPRs, and "
         "v0 as it asks for work-item IDs. Everything else holds what an earlier wave left. Enable "
-        "it in the descriptor, or write the register first.",
+        "it in the descriptor, or write the register first. It is an error for an SGPR that a "
+        "descriptor could set up (s0 to s20), and advice for those behind, for v1 and v2, for what "
+        "only copies or spills the register, and for half of a 64-bit integer: compilers do that "
+        "with values that do not matter. Other VGPRs are not followed.",
         f"{_USAGE}, initial kernel execution state",
     ),
 )

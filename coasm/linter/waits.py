@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from coasm.isa.waits import LGKM_MAX, VM_MAX, Waits, counted_in, waits_of
+from coasm.isa.waits import LGKM_MAX, VM_MAX, Waits, counted_at_most, counted_in, waits_of
 from coasm.linter.findings import ADVICE, ERROR, Finding, Fix
 from coasm.linter.operation import EXEC_BITS, M0_BIT, SGPRS, VGPRS, Operation, kind, named
 from coasm.linter.program import Block, Program
@@ -51,6 +51,7 @@ _OLDEST = 192
 class _Out(NamedTuple):
     """An operation that may be out: how many of its counters' came after it (None: it is in).
 
+    ``sure``: how many of them came that count in vmcnt by every reading (:mod:`coasm.isa.waits`).
     ``behind``: how many came after it that end in the same order. ``age``: the time since, at
     least, in units of four clocks and up to :data:`_OLDEST`: a wait state for each instruction, its
     passes for an MFMA.
@@ -60,6 +61,7 @@ class _Out(NamedTuple):
     lgkm: int | None
     behind: int
     age: int
+    sure: int
 
 
 class _State(NamedTuple):
@@ -88,6 +90,7 @@ class _Facts(NamedTuple):
     """What the counters need to know of each operation of a program, by its index."""
 
     queues: Sequence[str]
+    disputed: frozenset[int]
     results: Sequence[int]
     waits: dict[int, Waits]
     reads_lds: frozenset[int]
@@ -158,9 +161,12 @@ def check_waits(program: Program) -> list[Finding]:
 def _facts(program: Program) -> _Facts:
     queues, results, reads, writes, to_lds = [], [], [], [], []
     waits: dict[int, Waits] = {}
+    disputed: set[int] = set()
     for index, operation in enumerate(program.operations):
-        queue = counted_in(operation.base)
+        queue = counted_at_most(operation.base)
         queues.append(queue)
+        if queue and not counted_in(operation.base):
+            disputed.add(index)
         results.append(operation.writes & _REGISTERS if queue else 0)
         if operation.kinds & _WAIT:
             waits[index] = waits_of(program.instructions[index].data)
@@ -176,7 +182,7 @@ def _facts(program: Program) -> _Facts:
         operation.matrix.passes if operation.matrix else states_of(operation)
         for operation in program.operations
     ]
-    return _Facts(queues, results, waits, *lds, times)
+    return _Facts(queues, frozenset(disputed), results, waits, *lds, times)
 
 
 def _has_waves(program: Program, index: int) -> bool:
@@ -200,6 +206,7 @@ def _merge(into: _State, leaving: _State) -> bool:
                 _younger(before.lgkm, out.lgkm),
                 min(before.behind, out.behind),
                 min(before.age, out.age),
+                min(before.sure, out.sure),
             )
         if out != before:
             into.out[index] = out
@@ -242,7 +249,7 @@ def _walk(
         if index in facts.reads_lds or index in facts.writes_lds:
             for producer, at in counters.out.items():
                 if producer in facts.to_lds and at[0] is not None:
-                    count = counters.issued[0] - at[0]
+                    count = counters.surely_behind(producer)
                     user, least = reads.early.get(producer, (index, count))
                     reads.early[producer] = user, min(least, count)
             reads.late.update(counters.landed)
@@ -279,7 +286,10 @@ class _Counters:
         self.out: dict[int, list[int | None]] = {}
         self.order: dict[int, int] = {}
         self.since: dict[int, int] = {}
-        for index, (vm, lgkm, behind, age) in entry.out.items():
+        self.counted = 0
+        self.sure: dict[int, int] = {}
+        for index, (vm, lgkm, behind, age, sure) in entry.out.items():
+            self.sure[index] = -sure
             self.order[index] = -behind
             self.out[index] = [None if count is None else -count for count in (vm, lgkm)]
             self.since[index] = -age
@@ -319,6 +329,10 @@ class _Counters:
         queue = self.facts.queues[index]
         return self.ordered[queue] - self.order[index] if queue in _IN_ORDER else -1
 
+    def surely_behind(self, index: int) -> int:
+        """How many operations came after it that count in vmcnt by every reading."""
+        return self.counted - self.sure[index]
+
     def _age(self, index: int) -> int:
         return self.time - self.since[index]
 
@@ -333,6 +347,9 @@ class _Counters:
         if queue in _IN_ORDER:
             self.ordered[queue] += 1
             self.order[index] = self.ordered[queue]
+        if at[0] is not None and index not in self.facts.disputed:
+            self.counted += 1
+        self.sure[index] = self.counted
         self.out.pop(index, None)
         self.out[index] = at
         self.since[index] = self.time
@@ -400,7 +417,9 @@ class _Counters:
                 overlap &= operation.role("sources")  # what it only writes comes in order
             if overlap:
                 level = self._level(producer, operation, overlap)
-                needs = Waits(self._needed(0, at[0], VM_MAX), self._needed(1, at[1], LGKM_MAX))
+                vm = None if at[0] is None else self.surely_behind(producer)
+                lgkm = None if at[1] is None else self.issued[1] - at[1]
+                needs = Waits(self._needed(0, vm, VM_MAX), self._needed(1, lgkm, LGKM_MAX))
                 found.append(_Early(_RULES[own], level, index, producer, overlap, needs))
         return found
 
@@ -417,10 +436,10 @@ class _Counters:
             return ADVICE
         return ERROR
 
-    def _needed(self, counter: int, number: int | None, most: int) -> int | None:
-        if number is None:
+    def _needed(self, counter: int, behind: int | None, most: int) -> int | None:
+        if behind is None:
             return None
-        return 0 if self._unordered(counter) else min(self.issued[counter] - number, most)
+        return 0 if self._unordered(counter) else min(behind, most)
 
     def leaving(self, crossed: set[int]) -> _State:
         """What may be where the block ends."""
@@ -431,6 +450,7 @@ class _Counters:
                 None if at[1] is None else lgkm - at[1],
                 max(self._behind(index), 0),
                 min(self._age(index), _OLDEST),
+                self.surely_behind(index),
             )
             for index, at in self.out.items()
         }

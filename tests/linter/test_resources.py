@@ -13,7 +13,7 @@ import pytest
 
 from coasm.codeobject import load
 from coasm.linter.findings import ADVICE, ERROR, Finding
-from coasm.linter.resources import check_declarations, check_resources
+from coasm.linter.resources import check_declarations, check_entries, check_resources
 from coasm.llvm import Llvm
 from tests.edits import compile_fixture
 from tests.linter.kernels import build, ended, listing, program_of, said
@@ -340,7 +340,7 @@ def test_an_entry_that_is_no_instruction(llvm: Llvm) -> None:
     data = bytearray(co.data)
     at = co.data.index(co.kernels[0].descriptor) + 16
     data[at : at + 8] = (int.from_bytes(data[at : at + 8], "little") + 4).to_bytes(8, "little")
-    found = check_resources(build(load(bytes(data), name="moved.co"), llvm))
+    found = check_entries(build(load(bytes(data), name="moved.co"), llvm))
     assert said(found) == [("branch-range", ERROR)]
 
 
