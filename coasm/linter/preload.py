@@ -32,14 +32,12 @@ def check_preload(program: Program) -> list[Finding]:
 
 
 def _check(program: Program, kernel: Kernel, entry: int) -> Finding | None:
-    addresses = [item.address for item in program.instructions]
-    at = bisect_left(addresses, entry)
     offset = entry - kernel.entry
-    if at == len(addresses) or addresses[at] != entry:
+    if program.index(entry) < 0:
         place = program.place_of(kernel.entry, kernel.name)
         what = f"{entry:#x}, {offset} bytes behind the entry, is no instruction's address"
         return Finding(_RULE, ERROR, kernel.name, place, what, _advice(kernel, offset))
-    starts = [program.instructions[block.first].address for block in program.blocks]
+    starts = program.block_addresses
     first = bisect_left(starts, kernel.entry)
     if first == len(starts) or starts[first] != kernel.entry:
         return None  # said by another rule

@@ -195,6 +195,11 @@ class Program:
         return at if found else -1
 
     @cached_property
+    def block_addresses(self) -> Sequence[int]:
+        """Where each block begins."""
+        return [self.instructions[block.first].address for block in self.blocks]
+
+    @cached_property
     def _starts(self) -> list[tuple[int, str]]:
         return [(self.blocks[block].first, self.entries[block]) for block in sorted(self.entries)]
 
