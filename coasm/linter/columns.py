@@ -21,7 +21,8 @@ def with_column(
     """*finding* with the text of its line and the column in it.
 
     *own* are the lines of the source, *files* those of what it includes. The operand is the first
-    that has a register which the message names; the whole instruction where none has.
+    that has a register which the message names, a source before a result where it is about a read;
+    the instruction's name where none has.
     """
     place = finding.place
     lines = own if place.file is None else files.get(place.file, ())
@@ -45,13 +46,12 @@ def _operand(source: str, start: int, message: str) -> tuple[int, int] | None:
         (at for sign in ("//", ";", "/*") if (at := source.find(sign, start)) >= 0), default=-1
     )
     code = source if end < 0 else source[:end]
-    for pattern in (_REGISTER, _NAMED):
-        for match in pattern.finditer(code, start):
-            if pattern is _NAMED and match[1] in names:
-                return match.span()
-            if pattern is _REGISTER and _registers(match[0]) & wanted:
-                return match.span()
-    return None
+    found = [m.span() for m in _REGISTER.finditer(code, start) if _registers(m[0]) & wanted]
+    found += [m.span() for m in _NAMED.finditer(code, start) if m[1] in names]
+    if "overw" not in message:  # what is read comes behind what is written
+        sources = code.find(",", start)
+        found = [span for span in found if span[0] > sources >= 0] or found
+    return min(found, default=None)
 
 
 def _registers(text: str) -> set[tuple[str, int]]:

@@ -519,7 +519,7 @@ _RESOURCES = (
     (
         "preload-entry",
         ERROR,
-        "the code is not where firmware that preloads arguments enters it",
+        "the code is not where firmware that preloads enters it",
         "With preloaded arguments (gfx90a to gfx950) a kernel has two entries. Firmware that "
         "preloads enters 256 bytes behind the first; other firmware runs what is before, which "
         "loads the same SGPRs, and goes on there. An edit of the prologue must not move the rest.",
@@ -547,10 +547,10 @@ _RESOURCES = (
         "a register is read that nobody set up",
         "A wave starts with the user SGPRs that its descriptor enables, then the system SGPRs, and "
         "v0 as it asks for work-item IDs. Everything else holds what an earlier wave left. Enable "
-        "it in the descriptor, or write the register first. It is an error for an SGPR that a "
-        "descriptor could set up (s0 to s20), and advice for those behind, for v1 and v2, for what "
-        "only copies or spills the register, and for half of a 64-bit integer: compilers do that "
-        "with values that do not matter. Other VGPRs are not followed.",
+        "it in the descriptor, or write the register first. An error for SGPRs that a "
+        "descriptor could set up (s0 to s20); advice for those behind, for v1 and v2 (other VGPRs "
+        "are not followed), and for what only copies or spills a register or reads it as half of a "
+        "64-bit integer, as compilers do where the value does not matter.",
         f"{_USAGE}, initial kernel execution state",
     ),
 )

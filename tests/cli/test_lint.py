@@ -35,8 +35,9 @@ def test_a_finding_is_one_line(broken: Path, capsys: _Capture) -> None:
     assert main(["lint", "broken.s"]) == 1
     captured = capsys.readouterr()
     assert re.fullmatch(
-        rf"broken\.s:{line}: error\[trans\]: .*v1; producer v_rcp_f32_e32 at line {line - 1}, "
-        r"has 0 wait states, needs 1; insert s_nop 0 before it\n",
+        rf"broken\.s:{line}:16: error\[trans\]: .*v1; producer v_rcp_f32_e32 at line {line - 1}, "
+        r"has 0 wait states, needs 1; insert s_nop 0 before it\n"
+        r" +v_mul_f32 v2, v1, v1\n +\^~\n",
         captured.out,
     )
     assert captured.err == "broken.s: gfx942, 3 instructions: 1 error\n"
@@ -130,7 +131,7 @@ def test_a_listing_from_standard_input(
     data = io.TextIOWrapper(io.BytesIO(broken.read_bytes()))
     monkeypatch.setattr("sys.stdin", data)
     assert main(["lint", "-"]) == 1
-    assert re.match(r"<stdin>:\d+: error\[trans\]", capsys.readouterr().out)
+    assert re.match(r"<stdin>:\d+:16: error\[trans\]", capsys.readouterr().out)
 
 
 def test_an_object_inside_of_a_bundle(broken: Path, capsys: _Capture) -> None:
@@ -160,7 +161,7 @@ def test_names_out_of_a_file_are_quoted(broken: Path, capsys: _Capture) -> None:
 def test_asm_warns_and_keeps_its_exit_status(broken: Path, capsys: _Capture) -> None:
     assert main(["asm", "broken.s", "--lint"]) == 0
     captured = capsys.readouterr()
-    assert re.match(r"broken\.s:\d+: warning\[trans\]: ", captured.err)
+    assert re.match(r"broken\.s:\d+:16: warning\[trans\]: ", captured.err)
     assert Path("broken.rebuilt.co").read_bytes() == Path("broken.co").read_bytes()
     assert main(["asm", "broken.s", "--lint", "--json"]) == 0
     assert [found["rule"] for found in json.loads(capsys.readouterr().out)["lint"]] == ["trans"]

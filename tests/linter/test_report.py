@@ -93,6 +93,7 @@ def test_json_has_every_field_of_a_finding() -> None:
         "findings",
         "notes",
         "advice_left_out",
+        "known",
         "allowed",
         "unjudged",
     ]
