@@ -79,7 +79,7 @@ def takes_lanes(parsed: Parsed) -> bool:
 
 _PACKED_32 = re.compile(r"v_pk_(add|mul|fma|min|max|minimum|maximum|mov)_[fbui]32$")
 _COPIES = re.compile(
-    r"s_mov_b|s_cmov_b|s_cselect_b|v_mov_b|v_pk_mov_b32|v_accvgpr_|v_(read|write)lane_b32"
+    r"s_mov_b64|s_cmov_b|s_cselect_b|v_mov_b|v_pk_mov_b32|v_accvgpr_|v_(read|write)lane_b32"
     r"|v_readfirstlane_b32|v_cndmask_b|v_(permlane\w*_)?swap_b32"
     r"|(scratch|buffer)_store_dword"  # of what is undefined: a register that is spilled
 )
