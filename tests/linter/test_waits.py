@@ -148,6 +148,9 @@ def test_a_situation(llvm_22: Llvm, target: str, situation: Situation) -> None:
     assert judged.with_them == []
     for spot, counter, found in judged.weaker:
         least = alone(judged.llvm[spot], counter)
+        if situation.about == "cache maintenance behind it":
+            assert found == []  # newer LLVM counts the two in vmcnt: this wait is enough there
+            continue
         assert asked(found) == {spot: least}
         there = [one for one in want if one.spot == spot]
         strictest = {one[:4] for one in there if one.wait[counter] == least[counter]}
