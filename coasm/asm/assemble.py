@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coasm.asm.build import link_object
 from coasm.asm.like import like
 from coasm.asm.linking import declared_linking, linking_of
 from coasm.asm.metadata_faults import warnings_of
@@ -53,19 +52,21 @@ def assemble(
         UnsupportedError: it names no target, or one that cannot be written.
     """
     made = build(text, name, options, llvm)
-    if like_object is not None and declared_linking(text) is None:
-        assert made.built.object is not None
-        data = link_object(made.built.object, made.llvm, linking_of(like_object.elf))
-    else:
-        data = made.data
+    linking = declared_linking(text)
+    if linking is None:
+        linking = linking_of(like_object.elf) if like_object is not None else ()
+    data, bare = made.linked(linking)
     doubts = warnings_of(load(data, name=name), name, made.source.text)
     warnings = [*made.warnings, *doubts]
     target, version = made.what.target, made.what.code_object_version
     if like_object is not None:
         kept = like(data, like_object)
+        bare = bare or kept.without_debug
         data = kept.data
         warnings += [f"not kept: {remark}" for remark in kept.remarks]
-        if like_object.target != target:
-            warnings.append(f"the listing is for {target}, the original for {like_object.target}")
+    if bare:
+        warnings.append("the debug information was left out: it describes the code as it was")
+    if like_object is not None and like_object.target != target:
+        warnings.append(f"the listing is for {target}, the original for {like_object.target}")
     pins, lost = len(made.built.pins), len(made.built.lost)
     return Result(data, pins - lost, lost, tuple(warnings), made.notes, target, version, made.llvm)

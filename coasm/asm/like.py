@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 
+from coasm.asm.debug import is_debug
 from coasm.asm.names import display
 from coasm.codeobject import CodeObject, Elf, Section, Symbol
 from coasm.codeobject.elf import (
@@ -18,6 +20,8 @@ from coasm.codeobject.elf import (
     SHN_LORESERVE,
     SHT_NOBITS,
     SHT_NULL,
+    SHT_REL,
+    SHT_RELA,
     SHT_STRTAB,
     SHT_SYMTAB,
     STB_LOCAL,
@@ -40,10 +44,14 @@ __all__ = ["Like", "like"]
 
 @dataclass(frozen=True)
 class Like:
-    """The file laid out as the original, and what could not be kept."""
+    """The file laid out as the original, and what could not be kept.
+
+    ``without_debug``: the original's debug information is of other code, and was left out.
+    """
 
     data: bytes
     remarks: tuple[str, ...]
+    without_debug: bool = False
 
 
 def like(fresh: bytes, original: CodeObject) -> Like:
@@ -96,7 +104,7 @@ class _Layout:
                 assert section is not None
                 align, data = max(section.align, 1), contents[index]
                 size = len(data)
-            if offset >= previous:
+            if offset >= previous and not self.without_debug:  # else it holds what is left out
                 gap = old.data[previous:offset]
                 if len(gap) == -previous % align and len(body) % align != previous % align:
                     gap = b"\0" * (-len(body) % align)
@@ -114,7 +122,8 @@ class _Layout:
                 previous = max(
                     previous, offset + (o.size if o is not None and o.type != SHT_NOBITS else 0)
                 )
-        body += old.data[previous:]
+        if not self.without_debug:
+            body += old.data[previous:]
         for index, row in headers.items():
             at = shoff + SECTION_HEADER_SIZE * index
             body[at : at + SECTION_HEADER_SIZE] = packed(row)
@@ -125,7 +134,7 @@ class _Layout:
             shstrndx=self.index_of_old.get(old.header.shstrndx, 0),
         )
         body[IDENT_SIZE:FILE_HEADER_SIZE] = packed(header)
-        return Like(bytes(body), tuple(self.remarks))
+        return Like(bytes(body), tuple(self.remarks), self.without_debug)
 
     def _plan(self) -> list[tuple[Section | None, Section | None]]:
         """The sections of the result: (the original's, the fresh one's), in its order."""
@@ -134,6 +143,8 @@ class _Layout:
             fresh[section.name, section.alloc].append(section)
         plan: list[tuple[Section | None, Section | None]] = []
         for section in self.old.sections:
+            if self._is_stale(section):
+                continue
             same = fresh[section.name, section.alloc]
             if same:
                 plan.append((section, same.pop(0)))
@@ -143,6 +154,8 @@ class _Layout:
                 plan.append((section, None))
         for left in fresh.values():
             for section in left:
+                if self._is_stale(section):
+                    continue
                 if not section.alloc and (
                     section.type in (SHT_SYMTAB, SHT_STRTAB) or section.name == ".comment"
                 ):
@@ -166,7 +179,6 @@ class _Layout:
         """What each section that is not loaded holds, by its place in the plan; ``sh_info`` too."""
         contents: dict[int, bytes] = {}
         infos: dict[int, int] = {}
-        moved = self._text_moved()
         for index, (o, n) in enumerate(plan):
             section = o or n
             assert section is not None
@@ -181,13 +193,6 @@ class _Layout:
                 contents[index] = o.data
             else:
                 contents[index] = n.data
-            if (
-                o is not None
-                and o.name.startswith(".debug")
-                and moved
-                and contents[index] == o.data
-            ):
-                self.remarks.append(f"{o.name} still describes the code as it was")
         for index, (o, _) in enumerate(plan):
             if o is not None and o.type == SHT_SYMTAB and index not in contents and not o.alloc:
                 strings = self.index_of_old[o.link]
@@ -205,11 +210,24 @@ class _Layout:
             contents[names_at] = bytes(grown)
         return contents, infos
 
-    def _text_moved(self) -> bool:
-        def code(elf: Elf) -> list[bytes]:
-            return [s.data for s in elf.sections if s.code]
+    @cached_property
+    def moved(self) -> bool:
+        """Whether the code is another, or is loaded elsewhere."""
+
+        def code(elf: Elf) -> list[tuple[int, bytes]]:
+            return [(s.addr, s.data) for s in elf.sections if s.code]
 
         return code(self.new) != code(self.old)
+
+    @cached_property
+    def without_debug(self) -> bool:
+        """Whether there is something that is left out."""
+        return any(map(self._is_stale, self.old.sections))
+
+    def _is_stale(self, section: Section) -> bool:
+        """Whether a section that is not loaded says what is true of the original's code alone."""
+        tied = is_debug(section) or (section.type in (SHT_REL, SHT_RELA) and not section.alloc)
+        return tied and self.moved
 
     def _header(
         self, o: Section | None, n: Section | None, offset: int, size: int, info: int | None

@@ -17,6 +17,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from coasm.asm.code import Code, Instruction, Raw
+from coasm.asm.debug import debug_line
 from coasm.asm.follow import FOLLOWS
 from coasm.asm.linking import NO_PADDING, link_line
 from coasm.asm.names import display, is_plain, spell, stand_in_line
@@ -911,6 +912,9 @@ def head_lines(
         lines.append(f"// coasm: features {' '.join(features)}")
     if linking:
         lines.append(link_line(linking))
+    debug = debug_line(co.elf)
+    if debug is not None:
+        lines += ["//", debug]
     if co.code_object_version < 4:
         lines += ["//", "// LLVM no longer writes code object v3: this listing says v4."]
     if warnings:

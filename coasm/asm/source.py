@@ -23,6 +23,7 @@ from coasm.asm.build import (
     link_object,
     target_from_text,
 )
+from coasm.asm.debug import describes, without_debug
 from coasm.asm.follow import follow
 from coasm.asm.lines import (
     Included,
@@ -154,9 +155,20 @@ class BuiltSource:
         Raises:
             AssemblyError: the linker refused it.
         """
+        return self.linked(self._linking)[0]
+
+    def linked(self, linking: tuple[str, ...]) -> tuple[bytes, bool]:
+        """The code object by these options, and whether its debug information was left out.
+
+        Raises:
+            AssemblyError: the linker refused it.
+        """
         assert self.built.object is not None
         try:
-            return link_object(self.built.object, self.llvm, self._linking)
+            data = link_object(self.built.object, self.llvm, linking)
+            if describes(self.source.text, data):
+                return data, False
+            return link_object(without_debug(self.built.object), self.llvm, linking), True
         except CoasmError as error:
             raise type(error)(f"{self.name}: {error}") from None
 

@@ -156,7 +156,7 @@ def test_an_object_without_padding(
     assert edited != listing.text
     made = load(assemble(edited, llvm.directory, like_object=co).data)
     assert [s.name for s in made.sections if s.alloc] == [s.name for s in co.sections if s.alloc]
-    assert linking_of(made.elf) == declared
+    assert linking_of(made.elf) == (NO_PADDING,)  # and no debug sections, whose strings move
 
 
 def test_clang_links_as_the_head_says(

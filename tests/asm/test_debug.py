@@ -1,0 +1,77 @@
+"""Debug information stays with the code that it was made for. It is clang's own (``-g``)."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import coasm
+from coasm.codeobject import CodeObject, load
+from coasm.llvm import Llvm
+
+_SOURCE = """
+kernel void scale(global float *out, int a, float c) {
+  int at = __builtin_amdgcn_workitem_id_x();
+  out[at] = c * (float)(a - at);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def compiled(llvm: Llvm, tmp_path_factory: pytest.TempPathFactory) -> CodeObject:
+    folder = tmp_path_factory.mktemp("debug")
+    (folder / "scale.cl").write_text(_SOURCE)
+    command = [llvm.clang, "-cl-std=CL2.0", "-target", "amdgcn-amd-amdhsa", "-O1", "-g"]
+    command += ["-mcpu=gfx942", "-nogpulib", "-w", "scale.cl", "-o", "scale.co"]
+    subprocess.run(command, check=True, cwd=folder)
+    return load((folder / "scale.co").read_bytes(), name="scale.co")
+
+
+def _debug(co: CodeObject) -> dict[str, bytes]:
+    return {s.name: s.data for s in co.sections if s.name.startswith(".debug_")}
+
+
+def test_it_stays_where_the_code_is_the_same(compiled: CodeObject) -> None:
+    assert len(_debug(compiled)) > 3
+    text = coasm.disassemble(compiled).text
+    assert coasm.assemble(text, like=compiled).data == compiled.data
+    plain = coasm.assemble(text)
+    assert _debug(load(plain.data)) == _debug(compiled)
+    assert not any("debug" in warning for warning in plain.warnings)
+
+
+@pytest.mark.parametrize("like", [False, True])
+def test_it_goes_where_the_code_is_another(compiled: CodeObject, like: bool, llvm: Llvm) -> None:
+    text = coasm.disassemble(compiled).text
+    edited = text.replace("\ts_endpgm", "\ts_nop 3\n\ts_endpgm", 1)
+    result = coasm.assemble(edited, like=compiled if like else None)
+    made = load(result.data)
+    assert not _debug(made)
+    assert sum("debug information" in warning for warning in result.warnings) == 1
+    assert b"scale.cl" not in result.data  # the strings are gone, not only their section headers
+    said = subprocess.run(
+        [llvm.readelf or "llvm-readelf", "-hlSs", "-"], input=result.data, capture_output=True,
+        check=True,
+    )  # fmt: skip
+    assert b"warning" not in said.stderr
+
+
+def test_data_that_moves_the_code_counts(compiled: CodeObject) -> None:
+    """The same bytes at other addresses: a larger page of constants before the code."""
+    text = coasm.disassemble(compiled).text
+    moved = text.replace("\n\t.amdhsa_kernel scale", "\n\t.zero 8192\n\t.amdhsa_kernel scale", 1)
+    assert moved != text
+    made = load(coasm.assemble(moved, like=compiled).data)
+    assert [s.data for s in made.code_sections] == [s.data for s in compiled.code_sections]
+    assert not _debug(made)
+
+
+def test_a_source_has_its_own(tmp_path: Path) -> None:
+    """A listing that names no code keeps what it says: nobody else made it."""
+    text = (
+        '\t.amdgcn_target "amdgcn-amd-amdhsa--gfx942"\n\t.text\n\ts_endpgm\n'
+        '\t.section .debug_str,"MS",@progbits,1\n\t.asciz "mine"\n'
+    )
+    assert b"mine" in coasm.assemble(text).data
