@@ -14,6 +14,7 @@ from functools import cached_property
 
 from coasm.asm.debug import is_debug
 from coasm.asm.names import display
+from coasm.asm.sections import check_alignments
 from coasm.codeobject import CodeObject, Elf, Section, Symbol
 from coasm.codeobject.elf import (
     PT_LOAD,
@@ -59,7 +60,11 @@ def like(fresh: bytes, original: CodeObject) -> Like:
 
     The loaded bytes (every ``PT_LOAD`` byte but ``e_shoff``, ``e_shnum`` and ``e_shstrndx`` of the
     file header, which the loader does not read) are those of *fresh*.
+
+    Raises:
+        UnsupportedError: an alignment of *original* that no file is written with.
     """
+    check_alignments(original.elf)
     return _Layout(Elf(fresh, "the linked object"), original.elf).build()
 
 

@@ -19,10 +19,11 @@ from coasm.codeobject.elf import (
     SHT_RELA,
     SHT_STRTAB,
     SHT_SYMTAB,
+    Elf,
 )
 from coasm.errors import UnsupportedError
 
-__all__ = ["carried_sections", "is_linker_made", "section_directive"]
+__all__ = ["carried_sections", "check_alignments", "is_linker_made", "section_directive"]
 
 #: Sections that the linker writes by itself.
 _LINKER_TYPES = frozenset(
@@ -34,11 +35,27 @@ _LINKER_NAMES = frozenset((".relro_padding", ".comment", ".got", BUILD_ID))
 #: might change them; the assembler insists on what it knows of debug sections.
 _FLAGS = ((0x2, "a"), (0x1, "w"), (0x4, "x"))
 _MERGED = 0x30
+#: Bytes. What is aligned may grow by as much, in the object, in the linked file and in memory.
+_MAX_ALIGN = 1 << 16
 
 
 def is_linker_made(section: Section) -> bool:
     """Whether the linker writes this section by itself."""
     return section.type in _LINKER_TYPES or section.name in _LINKER_NAMES
+
+
+def check_alignments(elf: Elf) -> None:
+    """Refuse alignments that would make a small file a large one.
+
+    Raises:
+        UnsupportedError: one is larger than any linker or compiler asks for.
+    """
+    for section in elf.sections:
+        if section.align > _MAX_ALIGN:
+            raise UnsupportedError(
+                f"{elf.name}: section {display(section.name)!r}: alignment {section.align}; "
+                f"larger ones than {_MAX_ALIGN} are not handled"
+            )
 
 
 def carried_sections(co: CodeObject) -> list[Section]:
@@ -48,6 +65,7 @@ def carried_sections(co: CodeObject) -> list[Section]:
         UnsupportedError: one that no listing can say exactly.
     """
     found = []
+    check_alignments(co.elf)
     for section in co.sections:
         if is_linker_made(section):
             continue

@@ -1,0 +1,122 @@
+"""Work is bounded by the input: no field of a small file makes coasm, or what it starts, large.
+
+Each field of the headers and tables of a small object is set to extreme values. All commands have
+to end, with a verdict or an error, in a process that may have 1.5 GB, LLVM's tools included.
+"""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coasm.codeobject import load
+
+#: Address space of a process, in bytes.
+_MEMORY = 1500 << 20
+#: Seconds: what hangs is ended; nothing here is a measure of speed.
+_HANG = 500
+_VALUES_64 = (1 << 31, 1 << 36, 1 << 47, (1 << 63) - 4096)
+_VALUES_32 = (1 << 16, (1 << 31) - 1)
+
+# Name of a field, offset in its record, size. Source: the System V ABI.
+_SECTION = (
+    ("sh_type", 4, 4), ("sh_addr", 16, 8), ("sh_offset", 24, 8), ("sh_size", 32, 8),
+    ("sh_link", 40, 4), ("sh_info", 44, 4), ("sh_addralign", 48, 8), ("sh_entsize", 56, 8),
+)  # fmt: skip
+_SEGMENT = (
+    ("p_offset", 8, 8), ("p_vaddr", 16, 8), ("p_filesz", 32, 8), ("p_memsz", 40, 8),
+    ("p_align", 48, 8),
+)  # fmt: skip
+_SYMBOL = (("st_name", 0, 4), ("st_value", 8, 8), ("st_size", 16, 8))
+_CHILD = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]),) * 2)
+from coasm.__main__ import main
+original = sys.argv[2]
+for path in sys.argv[3:]:
+    for command in (["disasm", path, "-o", path + ".s"], ["info", path], ["lint", path],
+                    ["verify", original, path], ["extract", path, "--list"], ["roundtrip", path]):
+        print("RUN", path, command[0], flush=True)
+        status = main(command)
+        print("STATUS", status, flush=True)
+"""
+
+
+def _mutants(data: bytes) -> Iterator[tuple[str, bytes]]:
+    elf = load(data).elf
+    records = [
+        (f"section {s.index}", elf.header.shoff + 64 * s.index, _SECTION) for s in elf.sections[1:]
+    ]
+    records += [
+        (f"segment {n}", elf.header.phoff + 56 * n, _SEGMENT) for n in range(len(elf.segments))
+    ]
+    for table in elf.sections:
+        if table.name in (".symtab", ".dynsym"):
+            records += [
+                (f"symbol {at // 24} of {table.name}", table.offset + at, _SYMBOL)
+                for at in range(24, table.size, 24)
+            ]
+    for what, base, fields in records:
+        for name, offset, size in fields:
+            for value in _VALUES_64 if size == 8 else _VALUES_32:
+                out = bytearray(data)
+                out[base + offset : base + offset + size] = value.to_bytes(size, "little")
+                yield f"{what} {name} {value:#x}", bytes(out)
+
+
+def _run(folder: Path, original: Path, mutants: list[tuple[str, bytes]]) -> str:
+    paths = []
+    for number, (_, data) in enumerate(mutants):
+        paths.append(folder / f"{number}.co")
+        paths[-1].write_bytes(data)
+    done = subprocess.run(
+        [sys.executable, "-c", _CHILD, str(_MEMORY), str(original), *map(str, paths)],
+        capture_output=True,
+        text=True,
+        timeout=_HANG,
+        check=False,
+    )
+    said = done.stdout + done.stderr
+    runs = done.stdout.count("RUN ")
+    last = [line for line in done.stdout.split("\n") if line.startswith("RUN ")][-1:]
+    what = mutants[int(Path(last[0].split()[1]).stem)][0] if last else ""
+    assert runs == 6 * len(mutants) == done.stdout.count("STATUS "), (what, last, said[-800:])
+    assert done.returncode == 0, (what, said[-800:])
+    for word in ("out of memory", "internal error", "Traceback", "MemoryError"):
+        assert word not in said, (word, said[max(0, said.find(word) - 400) :][:800])
+    return said
+
+
+def _kind(name: str) -> str:
+    return name.split(" ")[-2]
+
+
+@pytest.mark.slow
+def test_no_field_makes_the_work_large(
+    fixture_objects: list[tuple[str, Path]], tmp_path: Path
+) -> None:
+    original = dict(fixture_objects)["sections-gfx942-v5"]
+    whole = list(_mutants(original.read_bytes()))
+    # Every 29th, and a quarter of the alignments: which they are changes with the fixture.
+    alignments = [m for m in whole if "align" in _kind(m[0])]
+    chosen = whole[::29] + alignments[::4]
+    assert {"sh_addralign", "p_align"} < {_kind(name) for name, _ in chosen}
+    _run(tmp_path, original, chosen)
+
+
+def test_an_alignment_is_refused(fixture_objects: list[tuple[str, Path]], tmp_path: Path) -> None:
+    original = dict(fixture_objects)["sections-gfx942-v5"]
+    data = bytearray(original.read_bytes())
+    elf = load(bytes(data)).elf
+    section = next(s for s in elf.sections if s.name == ".debug_abbrev")
+    struct.pack_into("<Q", data, elf.header.shoff + 64 * section.index + 48, 1 << 31)
+    said = _run(tmp_path, original, [("alignment", bytes(data))])
+    assert "alignment 2147483648" in said
+
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS")
