@@ -138,6 +138,8 @@ def _exact(
         for item in own.others.values()
         if isinstance(item, Instruction) and item.registers
     }
+    for address, line in _source_lines(co).items():
+        remarks[address] = f"{remarks[address]}, {line}" if address in remarks else line
     _ask(co, code, known, what, llvm)
     if whole and known.raw:
         return None
@@ -176,6 +178,17 @@ def _exact(
                 sum(len(undecoded(own)) for own in code.values()),
             )
     raise UnsupportedError(f"{co.name}: no listing was found that assembles to the same bytes")
+
+
+def _source_lines(co: CodeObject) -> dict[int, str]:
+    """Address → the line of its source, of an object with debug information."""
+    sections = {s.name: s.data for s in co.sections if not s.alloc}
+    if not sections.get(".debug_line"):
+        return {}
+    from coasm.asm.lines import source_lines
+
+    line_strings = sections.get(".debug_line_str", b"")
+    return source_lines(sections[".debug_line"], line_strings, sections.get(".debug_str", b""))
 
 
 def _drop_idle_pins(listing: Listing, built: Built, known: Knowledge) -> bool:

@@ -238,8 +238,11 @@ def _units(data: bytes) -> Iterator[list[tuple[int, int]]]:
         raise FormatError(f".debug_line: no line table at {at:#x}") from None
 
 
-def _unit(data: bytes, at: int, rows: list[tuple[int, int]]) -> int:
-    """Run the line program of the unit at *at*; the result is where the next one is."""
+def _unit(data: bytes, at: int, rows: list[tuple[int, int]], files: list[int] | None = None) -> int:
+    """Run the line program of the unit at *at*; the result is where the next one is.
+
+    *files* gets the number of each row's file.
+    """
     length, version = struct.unpack_from("<IH", data, at)
     end = at + 4 + int(length)
     if end > len(data):
@@ -253,7 +256,7 @@ def _unit(data: bytes, at: int, rows: list[tuple[int, int]]) -> int:
     base, spread, opcodes = struct.unpack_from("<bBB", data, at)
     arguments = data[at + 3 : at + 2 + opcodes]
     at = program
-    address, line = 0, 1
+    address, line, file = 0, 1, 1
     while at < end:
         opcode = data[at]
         at += 1
@@ -266,7 +269,7 @@ def _unit(data: bytes, at: int, rows: list[tuple[int, int]]) -> int:
             size, at = _leb(data, at)
             if data[at] == 1:  # end of a sequence
                 rows.append((address, 0))
-                address, line = 0, 1
+                address, line, file = 0, 1, 1
             elif data[at] == 2:  # set the address
                 (address,) = struct.unpack_from("<Q", data, at + 1)
             at += size
@@ -278,6 +281,8 @@ def _unit(data: bytes, at: int, rows: list[tuple[int, int]]) -> int:
         elif opcode == 3:  # advance the line
             advance, at = _leb(data, at, signed=True)
             line += advance
+        elif opcode == 4:  # another file
+            file, at = _leb(data, at)
         elif opcode == 8:  # advance the address as the last opcode would
             address += step * ((255 - opcodes) // spread)
         elif opcode == 9:  # advance the address by bytes
@@ -286,6 +291,8 @@ def _unit(data: bytes, at: int, rows: list[tuple[int, int]]) -> int:
         else:
             for _ in range(arguments[opcode - 1]):
                 _, at = _leb(data, at)
+        if files is not None and len(files) < len(rows):
+            files.append(file)
     return end
 
 
@@ -330,3 +337,103 @@ def lines_of_data(
 def _is_data(line: str) -> bool:
     found = _WORD.match(line)
     return found is not None and found[1] in _WORDS
+
+
+#: ``DW_FORM_*`` of fixed size → their bytes. Source: DWARF 5, section 7.5.6.
+_FORM_SIZES = {0x05: 2, 0x06: 4, 0x07: 8, 0x0B: 1, 0x1E: 16}
+_STRING, _STRP, _LINE_STRP, _UDATA, _BLOCK = 0x08, 0x0E, 0x1F, 0x0F, 0x09
+_LNCT_PATH = 1
+#: What a file's name keeps in a comment: nothing that could mean something there.
+_UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
+_LONGEST = 80
+
+
+def source_lines(table: bytes, line_strings: bytes, strings: bytes) -> dict[int, str]:
+    """Address → ``file.cl:12``, of each row of a ``.debug_line`` section that has another line.
+
+    *line_strings* and *strings* are ``.debug_line_str`` and ``.debug_str``. Names of files are
+    without their folders. What cannot be read is left out: these are for comments.
+    """
+    found: dict[int, str] = {}
+    at = 0
+    try:
+        while at < len(table):
+            rows: list[tuple[int, int]] = []
+            files: list[int] = []
+            unit, at = at, _unit(table, at, rows, files)
+            names = _file_names(table, unit, line_strings, strings)
+            before = ""
+            for (address, line), file in zip(rows, files, strict=True):
+                said = f"{names[file]}:{line}" if line and file in names else ""
+                if said and said != before:
+                    found[address] = said
+                before = said or before
+    except (struct.error, IndexError, KeyError, ValueError, ZeroDivisionError):
+        pass
+    return found
+
+
+def _file_names(data: bytes, at: int, line_strings: bytes, strings: bytes) -> dict[int, str]:
+    """The names in the header of a unit's line table, by number."""
+    length, version = struct.unpack_from("<IH", data, at)
+    end = at + 4 + int(length)
+    at += (6 if version < 5 else 8) + 4
+    at += 5 if version < 4 else 6
+    at += data[at - 1] - 1  # opcode_base, and the lengths of its opcodes
+    if version < 5:
+        while data[at]:  # folders
+            at = data.index(b"\0", at) + 1
+        return dict(_old_files(data, at + 1, end))
+    *_, at = _entries(data, at, end, line_strings, strings)
+    names, _ = _entries(data, at, end, line_strings, strings)
+    return {number: _name(raw) for number, raw in enumerate(names)}
+
+
+def _old_files(data: bytes, at: int, end: int) -> Iterator[tuple[int, str]]:
+    number = 1
+    while at < end and data[at]:
+        stop = data.index(b"\0", at)
+        yield number, _name(data[at:stop])
+        at, number = stop + 1, number + 1
+        for _ in range(3):
+            _, at = _leb(data, at)
+
+
+def _entries(
+    data: bytes, at: int, end: int, line_strings: bytes, strings: bytes
+) -> tuple[list[bytes], int]:
+    """The paths of a table of folders or files of DWARF 5, and where it ends."""
+    count, at = data[at], at + 1
+    formats = []
+    for _ in range(count):
+        kind, at = _leb(data, at)
+        form, at = _leb(data, at)
+        formats.append((kind, form))
+    entries, at = _leb(data, at)
+    paths: list[bytes] = []
+    while len(paths) < entries and formats and at < end:
+        path = b""
+        for kind, form in formats:
+            value = b""
+            if form == _STRING:
+                stop = data.index(b"\0", at)
+                value, at = data[at:stop], stop + 1
+            elif form in (_STRP, _LINE_STRP):
+                (offset,) = struct.unpack_from("<I", data, at)
+                table = line_strings if form == _LINE_STRP else strings
+                value, at = table[offset : offset + 4096].partition(b"\0")[0], at + 4
+            elif form == _UDATA:
+                _, at = _leb(data, at)
+            elif form == _BLOCK:
+                size, at = _leb(data, at)
+                at += size
+            else:
+                at += _FORM_SIZES[form]
+            path = value if kind == _LNCT_PATH else path
+        paths.append(path[-4 * _LONGEST :])
+    return paths, at
+
+
+def _name(raw: bytes) -> str:
+    text = raw.decode("utf-8", "replace").replace("\\", "/").rpartition("/")[2]
+    return _UNSAFE.sub("?", text)[-_LONGEST:] or "?"

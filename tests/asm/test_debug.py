@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -75,3 +76,43 @@ def test_a_source_has_its_own(tmp_path: Path) -> None:
         '\t.section .debug_str,"MS",@progbits,1\n\t.asciz "mine"\n'
     )
     assert b"mine" in coasm.assemble(text).data
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_lines_of_the_source_are_llvms(version: int, llvm: Llvm, tmp_path: Path) -> None:
+    (tmp_path / "scale.cl").write_text(_SOURCE)
+    command = [llvm.clang, "-cl-std=CL2.0", "-target", "amdgcn-amd-amdhsa", "-O1", "-g"]
+    command += [f"-gdwarf-{version}", "-mcpu=gfx942", "-nogpulib", "-w", "scale.cl", "-o", "s.co"]
+    subprocess.run(command, check=True, cwd=tmp_path)
+    said = subprocess.run(
+        [llvm.objdump, "-d", "-l", "s.co"], check=True, cwd=tmp_path, capture_output=True, text=True
+    ).stdout
+    expected: list[tuple[str, str]] = []
+    line = ""
+    for text in said.partition("<scale>:")[2].partition("s_endpgm")[0].split("\n"):
+        if text.startswith("; ") and "scale.cl:" in text:
+            line = text.rpartition("/")[2]
+        elif text.startswith("\t"):
+            expected.append((text.partition("//")[0].strip(), line))
+            line = ""
+    listing = coasm.disassemble(tmp_path / "s.co").text
+    shown = []
+    body = listing.partition("\nscale:\n")[2].partition("\ts_endpgm")[0]
+    for text in body.rstrip("\n").split("\n"):
+        instruction, _, comment = text.partition("//")
+        shown.append((instruction.strip(), comment.strip()))
+    assert len({line for _, line in expected}) > 2
+    assert shown == [row for row in expected if row[0]]
+
+
+def test_a_file_name_is_no_text_of_the_listing(compiled: CodeObject) -> None:
+    assert compiled.data.count(b"scale.cl\0") >= 1
+    for name in (b'a";\ns_nop', b"pin 7E000100 over 7E000000"[:8], b"\xff\x1b[31m*/", b"/../../\0"):
+        own = name[:8].ljust(8, b"\0")
+        co = load(compiled.data.replace(b"scale.cl\0", own + b"\0"), name="scale.co")
+        text = coasm.disassemble(co).text
+        body = text.partition("\nscale:\n")[2].partition("\ts_endpgm")[0]
+        comments = [line.partition("//")[2].strip() for line in body.split("\n")]
+        assert all(re.fullmatch(r"(?:[A-Za-z0-9._+?-]+:\d+)?", c) for c in comments), comments
+        assert any(comments)
+        assert coasm.assemble(text, like=co).data == co.data
