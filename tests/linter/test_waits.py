@@ -146,10 +146,11 @@ def test_a_situation(llvm_22: Llvm, target: str, situation: Situation) -> None:
     want = [finding(situation.program, ask) for ask in situation.asks]
     assert of_registers(judged.without) == want
     assert judged.with_them == []
+    either: list[bool] = []
     for spot, counter, found in judged.weaker:
         least = alone(judged.llvm[spot], counter)
         if situation.about == "cache maintenance behind it":
-            assert found == []  # newer LLVM counts the two in vmcnt: this wait is enough there
+            either.append(bool(found))
             continue
         assert asked(found) == {spot: least}
         there = [one for one in want if one.spot == spot]
@@ -159,6 +160,8 @@ def test_a_situation(llvm_22: Llvm, target: str, situation: Situation) -> None:
             said |= {(spot, rule, "error", at) for spot, rule, _, at in said}
             possible |= {(spot, rule, "advice", at) for spot, rule, _, at in possible}
         assert strictest <= said <= possible
+    # Newer LLVM counts the two in vmcnt: a wait for one more is enough there, none at all is not.
+    assert either in ([], [True, False], [False, True])
 
 
 @pytest.mark.parametrize("target", TARGETS)
