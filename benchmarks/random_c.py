@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Sequence
 
 from coasm.llvm import Llvm
-from tests.random_c.sweep import BATCH, Tally, batch
+from tests.random_c.sweep import BATCH, Tally, batch, reduced
 
 __all__ = ["random_c"]
 
@@ -20,10 +20,15 @@ def random_c(arguments: Sequence[str], llvm: Llvm) -> bool:
     parser = argparse.ArgumentParser(prog="python -m benchmarks random-c")
     parser.add_argument("--programs", type=int, default=120, help=f"in batches of {BATCH}")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--reduce", action="store_true", help="print what is left of differing ones"
+    )
     asked = parser.parse_args(arguments)
     tally = Tally()
     for number in range(-(-asked.programs // BATCH)):
         batch(llvm, asked.seed, number, tally, lambda line: print(line, flush=True))
+    for program, build in tally.different if asked.reduce else ():
+        print(f"{build}:\n{reduced(llvm, asked.seed, program, build)}", flush=True)
     print(
         f"{tally.programs} programs, {tally.runs} runs: {len(tally.differences)} differ,"
         f" {tally.refusals.total()} refused"

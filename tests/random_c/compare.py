@@ -98,7 +98,7 @@ def compile_host(llvm: Llvm, programs: list[Program], opencl: bool, folder: Path
     """The programs as a library for this machine, not optimized."""
     out = folder / "host.so"
     options = (*_language(opencl), "-O0", "-shared", "-fPIC")
-    _clang(llvm, source(programs, opencl), (*options, "-lm"), out)
+    _clang(llvm, source(programs), (*options, "-lm"), out)
     return ctypes.CDLL(str(out))
 
 
@@ -108,13 +108,13 @@ def compile_gpu(llvm: Llvm, programs: list[Program], build: Build) -> CodeObject
         out = Path(folder, "gpu.co")
         target = ("-target", "amdgcn-amd-amdhsa", f"-mcpu={build.target}", "-nogpulib")
         options = (*_language(build.opencl), build.level, *target, *build.more)
-        _clang(llvm, source(programs, build.opencl), options, out)
+        _clang(llvm, source(programs), options, out)
         return load(out.read_bytes(), name="random.co")
 
 
 def inputs(program: Program, seed: int) -> tuple[Array, Array]:
     """The bytes that a program reads, edge values among them, and its slots for atomics."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed * 1_000_003 + program.number)
     items = program.workgroup * program.groups
     data = rng.integers(0, 256, (items, program.stride), dtype=np.uint8)
     for variable in program.variables:

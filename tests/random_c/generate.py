@@ -112,7 +112,8 @@ class Program:
     noinline: list[bool]
     stride: int
 
-    def text(self, opencl: bool) -> str:
+    def text(self) -> str:
+        """Its text, to stand behind the prelude."""
         k = self.number
         state = f"struct S_{k}"
         parts = [f"// Program {k}."]
@@ -199,9 +200,9 @@ class Program:
         return "\n".join(lines)
 
 
-def source(programs: list[Program], opencl: bool) -> str:
+def source(programs: list[Program]) -> str:
     """The text of one translation unit."""
-    return PRELUDE + "\n" + "\n".join(program.text(opencl) for program in programs)
+    return PRELUDE + "\n" + "\n".join(program.text() for program in programs)
 
 
 class Writer:

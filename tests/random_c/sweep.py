@@ -24,8 +24,9 @@ from tests.random_c.compare import (
     run_host,
 )
 from tests.random_c.generate import Program, generate
+from tests.random_c.reduce import reduce
 
-__all__ = ["BATCH", "Tally", "batch"]
+__all__ = ["BATCH", "Tally", "batch", "reduced"]
 
 #: Programs of a translation unit.
 BATCH = 6
@@ -35,12 +36,14 @@ BATCH = 6
 class Tally:
     """What came of programs: counts, differences as lines, refusals by instruction.
 
-    ``uncompiled``: translation units that clang itself does not compile, by what for.
+    ``uncompiled``: translation units that clang itself does not compile, by what for. ``different``
+    are the programs behind ``differences``, each with how it was compiled.
     """
 
     programs: int = 0
     runs: int = 0
     differences: list[str] = field(default_factory=list)
+    different: list[tuple[Program, Build]] = field(default_factory=list)
     refusals: Counter[str] = field(default_factory=Counter)
     messages: list[str] = field(default_factory=list)
     uncompiled: Counter[str] = field(default_factory=Counter)
@@ -67,7 +70,7 @@ def batch(
             return
         cases = []
         for program in programs:
-            data, slots = inputs(program, seed * 1_000_003 + program.number)
+            data, slots = inputs(program, seed)
             cases.append((program, data, slots, run_host(library, program, data, slots)))
         tally.programs += len(programs)
         for build in builds:
@@ -106,5 +109,25 @@ def _add(
         )
         line = f"different: {which}: {shown}"
         tally.differences.append(line)
+        tally.different.append((program, build))
     if write is not None:
         write(line)
+
+
+def reduced(llvm: Llvm, seed: int, program: Program, build: Build) -> str:
+    """The text of *program*, which came out otherwise, without what does not matter."""
+    data, slots = inputs(program, seed)
+
+    def shows(candidate: Program) -> bool:
+        with tempfile.TemporaryDirectory() as folder, np.errstate(all="ignore"):
+            try:
+                library = compile_host(llvm, [candidate], build.opencl, Path(folder))
+                co = compile_gpu(llvm, [candidate], build)
+            except CompileError:
+                return False
+            got = run_gpu(llvm, co, candidate, data, slots)
+            if isinstance(got, Refusal):
+                return False
+            return bool(differences(candidate, run_host(library, candidate, data, slots), got))
+
+    return reduce(program, shows).text()
