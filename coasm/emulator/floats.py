@@ -588,14 +588,14 @@ def _class(kind: str, to_exec: bool) -> Callable[[Context, Parsed], Step]:
         bits = ctx.source(stripped, 1, raw_kind)
         if isinstance(plain, Register):
             bits = _bit_modifiers(plain, bits, {"f16": 15, "f32": 31, "f64": 63}[kind])
-        mask = ctx.source(parsed, 2, "u32")
+        wanted_classes = ctx.source(parsed, 2, "b16" if kind == "f16" else "u32")
         put = ctx.mask_target(parsed.operands[0])
         unsigned, _, quiet = _QUIET[np.dtype(dtype)]
         smallest = np.finfo(dtype).smallest_normal  # type: ignore[type-var]
 
         def step(s: Group) -> None:
             raw = np.ascontiguousarray(bits(s))
-            value, wanted = raw.view(dtype), mask(s)
+            value, wanted = raw.view(dtype), wanted_classes(s).astype(np.uint32)
             nan, inf, minus = np.isnan(value), np.isinf(value), np.signbit(value)
             is_quiet = raw & unsigned(quiet) != 0
             small = (np.abs(value) < smallest) & (value != 0)

@@ -432,13 +432,20 @@ def execute(case: Case, wave: Wave, dst: int, chosen: int = M64) -> Result:
             rows[case.sources[0].value][lane] = names["S0"].bits & 0xFFFF_FFFF
         bits = _finished(result, target, case, wave.mode)
         if "legacy" in case.mnemonic and target.bits == 16:
-            lanes[lane] = old & ~0xFFFF_FFFF | result & 0xFFFF_FFFF
+            lanes[lane] = old & ~0xFFFF_FFFF | _legacy(case, target, wave.mode, result)
             continue
         lanes[lane], known = _stored(case, target, old, bits)
     return Result(lanes, mask if masked else None, exec_after, wave.scc, known, nans, rows)
 
 
 Field32 = Field("B32", 32, "VGPR")
+
+
+def _legacy(case: Case, target: Field, mode: Mode, result: int) -> int:
+    """A register of which the text sets both halves; the result is in one of them."""
+    up = 16 * bool(case.modifiers.get("op_sel") and case.modifiers["op_sel"][-1])
+    half = _finished(result >> up & 0xFFFF, target, case, mode)
+    return result & 0xFFFF_FFFF & ~(0xFFFF << up) | half << up
 
 
 def _zeroed(case: Case) -> Case:
