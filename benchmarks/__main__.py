@@ -85,6 +85,31 @@ def bench_disasm(corpus: Path, llvm: Llvm) -> bool:
     )
 
 
+def bench_asm(corpus: Path, llvm: Llvm) -> bool:
+    """``coasm asm`` of f4gemm 256x256 over clang, which assembles and links: at most 1.5."""
+    path = corpus / "gfx950/f4gemm/f4gemm_bf16_per1x32Fp4_BpreShuffle_256x256.co"
+    with tempfile.TemporaryDirectory() as folder:
+        listing = f"{folder}/k.s"
+        Path(listing).write_text(coasm.disassemble(path).text)
+        clang = [
+            llvm.clang,
+            *("-x", "assembler", "-target", "amdgcn-amd-amdhsa", "-mcpu=gfx950"),
+            *("-mcode-object-version=6", listing, "-o", f"{folder}/c.co"),
+        ]
+        times = interleaved(
+            {
+                "coasm asm": lambda: run([*COASM, "asm", listing, "-o", f"{folder}/k.co", "-f"]),
+                "clang": lambda: run(clang),
+            },
+            ROUNDS,
+        )
+    for name, values in times.items():
+        print(f"  {name}: {statistics.median(values):.3f} s")
+    low, middle, high = ratios(times["coasm asm"], times["clang"])
+    figure = f"{middle:.2f} ({low:.2f} to {high:.2f})"
+    return report("coasm asm over clang", figure, middle <= 1.5, "1.5")
+
+
 def bench_roundtrip(corpus: Path, llvm: Llvm) -> bool:
     """``coasm roundtrip`` over one llvm-objdump and one clang per object: at most 1.5 (CPU)."""
     return trips_over_tools(sampled(collect([str(corpus)]), 1), llvm, "objects")
@@ -153,6 +178,7 @@ def assembling(llvm: Llvm, text: str, path: str) -> list[list[str]]:
 BENCHMARKS = {
     "help": (bench_help, "COASM_CORPUS"),
     "disasm": (bench_disasm, "COASM_CORPUS"),
+    "asm": (bench_asm, "COASM_CORPUS"),
     "roundtrip": (bench_roundtrip, "COASM_CORPUS"),
     "hip": (bench_hip, "COASM_HIP_WHEELS"),
     "lint-mutants": (bench_lint_mutants, "COASM_CORPUS"),

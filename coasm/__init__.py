@@ -159,7 +159,7 @@ def assemble(
     options = SourceOptions(target, code_object_version, tuple(include), tuple(defsym))
     original = None if like is None else open_code_object(like, llvm=llvm)
     result = build(text, llvm, name=name, like_object=original, options=options)
-    warnings = declaration_warnings(open_code_object(result.data, name=name), result.llvm)
+    warnings = declaration_warnings(open_code_object(result.data, name=name), result.llvm, text)
     return replace(result, warnings=(*result.warnings, *warnings))
 
 

@@ -72,14 +72,21 @@ def _run(arguments: Sequence[str]) -> int:
         print(f"coasm {__version__}")
         return 0
 
-    if arguments and arguments[0] == "disasm":  # llvm-objdump works while the rest is imported
+    if arguments and arguments[0] in ("asm", "disasm"):  # LLVM works while the rest is imported
+        from coasm.cli.simple import simple
         from coasm.llvm import prefetch
 
-        prefetch.start(arguments[1:])
-        from coasm.cli.write_listing import simple, write_listing
+        parameters = simple(arguments[0], arguments[1:])
+        if parameters is not None and arguments[0] == "asm":
+            prefetch.start_assembler_of(parameters["file"], parameters.get("llvm"))
+            from coasm.cli.build_object import build_object
 
-        parameters = simple(arguments[1:])
+            build_object(**parameters)
+            return 0
         if parameters is not None:
+            prefetch.start_disassembly(parameters["file"], parameters.get("llvm"))
+            from coasm.cli.write_listing import write_listing
+
             write_listing(**parameters)
             return 0
 

@@ -286,6 +286,23 @@ class TargetID(NamedTuple):
             )
         return target
 
+    @classmethod
+    def parse(cls, text: str) -> TargetID:
+        """The target ID that a text such as ``gfx90a:sramecc+:xnack-`` names.
+
+        Raises:
+            UnsupportedError: an unknown processor, or a setting it does not have.
+        """
+        name, *settings = text.split(":")
+        proc = processor(name)
+        values = {"xnack": "any" if proc.xnack else "", "sramecc": "any" if proc.sramecc else ""}
+        for setting in settings:
+            key, sign = setting[:-1], setting[-1:]
+            if sign not in ("+", "-") or not values.get(key):
+                raise UnsupportedError(f"target ID {text!r}: unknown setting {setting!r} of {name}")
+            values[key] = "on" if sign == "+" else "off"
+        return cls(proc, values["xnack"], values["sramecc"], 1 if proc.generic else 0)
+
     def e_flags(self, abi_version: int) -> int:
         """The ``e_flags`` word that says this target ID in that ABI version."""
         if ABI_TO_COV[abi_version] == 3:

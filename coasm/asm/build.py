@@ -13,10 +13,9 @@ from coasm.asm.linking import NO_PADDING, unpadded
 from coasm.asm.names import parse_stand_ins
 from coasm.asm.pins import Pin, find_pins, mark, marked_positions
 from coasm.codeobject.elf import SHT_STRTAB, SHT_SYMTAB, Elf
-from coasm.errors import UnsupportedError
 from coasm.llvm import Llvm
 from coasm.llvm.run import PLAIN, Setup, assemble, link
-from coasm.target import PROCESSORS, TargetID
+from coasm.target import TargetID
 
 __all__ = [
     "Built",
@@ -25,7 +24,6 @@ __all__ = [
     "encode",
     "feature_list",
     "link_object",
-    "target_from_text",
 ]
 
 _LABELS = re.compile(r'\s*(?:(?:"(?:[^"\\]|\\.)*"|[^\s:"]+):\s*)*')
@@ -59,28 +57,6 @@ class Built(NamedTuple):
     lost: tuple[Pin, ...] = ()
     positions: dict[int, tuple[int, int]] | None = None
     text: str | None = None
-
-
-def target_from_text(text: str) -> TargetID:
-    """The target ID that a text such as ``gfx90a:sramecc+:xnack-`` names.
-
-    Raises:
-        UnsupportedError: an unknown processor, or a setting it does not have.
-    """
-    name, *settings = text.split(":")
-    processor = PROCESSORS.get(name)
-    if processor is None:
-        raise UnsupportedError(f"unknown gfx target {name!r}")
-    values = {
-        "xnack": "any" if processor.xnack else "",
-        "sramecc": "any" if processor.sramecc else "",
-    }
-    for setting in settings:
-        key, sign = setting[:-1], setting[-1:]
-        if sign not in ("+", "-") or not values.get(key):
-            raise UnsupportedError(f"target ID {text!r}: unknown setting {setting!r} of {name}")
-        values[key] = "on" if sign == "+" else "off"
-    return TargetID(processor, values["xnack"], values["sramecc"], 1 if processor.generic else 0)
 
 
 def assemble_listing(

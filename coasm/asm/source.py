@@ -21,7 +21,6 @@ from coasm.asm.build import (
     encode,
     feature_list,
     link_object,
-    target_from_text,
 )
 from coasm.asm.debug import describes, without_debug
 from coasm.asm.follow import follow
@@ -301,7 +300,7 @@ def _opened(text: str, name: str, options: SourceOptions, llvm: str | None = Non
     if is_preprocessed(name, text):
         said = _TARGET.search(text)
         known = options.target or (said and _split(said[1])[1])
-        target = target_from_text(known) if known else None
+        target = TargetID.parse(known) if known else None
         text = preprocessed(name, text, include, target, find_llvm(llvm))
     files = dict(_included(text, include)) if ".include" in text else {}
     _check_loops(name, files)
@@ -383,7 +382,7 @@ def _declared(source: _Source, options: SourceOptions) -> tuple[Declared, list[s
     directive = _search(_TARGET, texts)
     try:
         if options.target is not None:
-            triple, target = TRIPLE, target_from_text(options.target)
+            triple, target = TRIPLE, TargetID.parse(options.target)
             if directive is not None:
                 triple, said = _split(directive[1])
                 name = said.partition(":")[0]
@@ -394,7 +393,7 @@ def _declared(source: _Source, options: SourceOptions) -> tuple[Declared, list[s
                     )
         elif directive is not None:
             triple, text = _split(directive[1])
-            target = target_from_text(text)
+            target = TargetID.parse(text)
         else:
             triple = TRIPLE
             target = _metadata_target(source, texts, notes)
@@ -455,7 +454,7 @@ def _metadata_target(source: _Source, texts: list[str], notes: list[str]) -> Tar
             "no .amdgcn_target, and no amdhsa.target in its metadata: name the target, "
             "such as --target gfx942"
         )
-    target = target_from_text(_split(found[1])[1])
+    target = TargetID.parse(_split(found[1])[1])
     notes.append(f"for {target}, as its metadata says (no .amdgcn_target)")
     return target
 
@@ -551,7 +550,7 @@ def _meant(messages: str) -> tuple[str, TargetID] | None:
     if found is None:
         return None
     triple, text = _split(found[3])
-    return triple, target_from_text(text)
+    return triple, TargetID.parse(text)
 
 
 def _refused(

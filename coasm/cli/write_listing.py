@@ -1,54 +1,13 @@
-"""What ``coasm disasm`` does; without typer, whose import takes as long as the disassembly.
-
-:func:`simple` reads the command lines that nearly everybody types. Whatever it does not know,
-help and mistakes included, is left to typer, and means the same there.
-"""
+"""What ``coasm disasm`` does; without typer, whose import takes as long as the disassembly."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import Any
 
 from coasm.cli.terminal import printable
 
-__all__ = ["simple", "write_listing"]
-
-#: Option → (parameter of :func:`write_listing`, whether a value follows): those of ``disasm``.
-_OPTIONS = {
-    "-o": ("output", True),
-    "--output": ("output", True),
-    "-f": ("force", False),
-    "--force": ("force", False),
-    "--json": ("json_", False),
-    "--llvm": ("llvm", True),
-    "--kernel": ("kernel", True),
-}
-
-
-def simple(arguments: Sequence[str]) -> dict[str, Any] | None:
-    """The parameters of :func:`write_listing` that *arguments* name; None where typer must read."""
-    found: dict[str, Any] = {}
-    waiting: str | None = None
-    for argument in arguments:
-        if waiting is not None:
-            if argument.startswith("-") and argument != "-":
-                return None
-            found[waiting], waiting = argument, None
-        elif argument in _OPTIONS:
-            name, takes_value = _OPTIONS[argument]
-            if name in found:
-                return None
-            if takes_value:
-                waiting = name
-            else:
-                found[name] = True
-        elif argument.startswith("-") or not argument or "file" in found:
-            return None
-        else:
-            found["file"] = argument
-    return found if "file" in found and waiting is None else None
+__all__ = ["write_listing"]
 
 
 def write_listing(

@@ -9,26 +9,26 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from collections.abc import Iterable
+from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
 from coasm.asm.decode import Instruction, Raw, branch_target
-from coasm.codeobject import Kernel
 from coasm.codeobject.elf import STT_OBJECT
-from coasm.descriptor import Resources, decode, resources
+from coasm.descriptor import decode
 from coasm.errors import CoasmError
 from coasm.inspect import occupancy
 from coasm.isa import access, parse
 from coasm.isa.access import is_copy
 from coasm.isa.flow import flow_of
+from coasm.linter.declarations import DECLARATIONS, REGISTER, named_registers
 from coasm.linter.findings import ADVICE, ERROR, Finding
-from coasm.linter.program import Program, parts
+from coasm.linter.kernel_code import Check, KernelCode, check_kernels
+from coasm.linter.program import Program
 from coasm.reads import kernarg_reads
 
-__all__ = ["check_declarations", "check_entries", "check_resources"]
+__all__ = ["check_entries", "check_resources"]
 
 
 def check_entries(program: Program) -> list[Finding]:
@@ -56,229 +56,13 @@ def check_resources(program: Program) -> list[Finding]:
     Raises:
         FormatError, UnsupportedError: a kernel descriptor that cannot be read.
     """
-    return _check(program, (*_DECLARATIONS, *_FLOW))
-
-
-def check_declarations(program: Program) -> list[Finding]:
-    """Of :func:`check_resources` what needs no flow: registers, LDS and metadata as declared.
-
-    Raises:
-        FormatError, UnsupportedError: a kernel descriptor that cannot be read.
-    """
-    return [finding for part in parts(program) for finding in _check(part, _DECLARATIONS)]
-
-
-def _check(program: Program, checks: Iterable[_Check]) -> list[Finding]:
-    blocks = {program.instructions[b.first].address: n for n, b in enumerate(program.blocks)}
-    entries = frozenset(kernel.entry for kernel in program.kernels)
-    found: list[Finding] = []
-    for kernel in program.kernels:
-        entry = blocks.get(kernel.entry)
-        if entry is not None and entry in program.reached:
-            declared = resources(kernel.descriptor, program.co.target)
-            code = _Code(program, kernel, entry, entries, declared)
-            for check in checks:
-                found += check(code)
-    return sorted(found, key=lambda finding: (finding.place.address, finding.rule))
-
-
-@dataclass(frozen=True)
-class _Code:
-    """A kernel and its code: ``entry`` is the number of its first block.
-
-    ``entries`` are the addresses of all kernels of the object.
-    """
-
-    program: Program
-    kernel: Kernel
-    entry: int
-    entries: frozenset[int]
-    declared: Resources
-
-    @cached_property
-    def blocks(self) -> tuple[int, ...]:
-        """The blocks that flow reaches from the entry, those behind calls too, in order."""
-        return tuple(sorted(self._reach(calls_return=True)))
-
-    @cached_property
-    def certain(self) -> frozenset[int]:
-        """The blocks that are reached without a call, which need not return."""
-        return frozenset(self._reach(calls_return=False))
-
-    @cached_property
-    def instructions(self) -> list[tuple[int, Instruction]]:
-        """The kernel's instructions with their numbers in the program."""
-        program = self.program
-        spans = (range(program.blocks[n].first, program.blocks[n].last) for n in self.blocks)
-        return [(index, program.instructions[index]) for span in spans for index in span]
-
-    @cached_property
-    def steps(self) -> list[_Step]:
-        """See :func:`_steps`."""
-        return _steps(self)
-
-    def following(self, number: int) -> Iterator[int]:
-        """The blocks that come after a block, but for another kernel that it runs into."""
-        other = self.runs_into(number)
-        for following in self.program.blocks[number].follows:
-            if following != other:
-                yield following
-
-    def runs_into(self, number: int) -> int | None:
-        """The block of the other kernel's entry that flow runs into at the end of a block."""
-        program = self.program
-        last = program.instructions[program.blocks[number].last - 1]
-        if number + 1 not in program.blocks[number].follows or number + 1 == self.entry:
-            return None
-        first = program.instructions[program.blocks[number + 1].first].address
-        return number + 1 if first in self.entries and branch_target(last) != first else None
-
-    def _reach(self, *, calls_return: bool) -> set[int]:
-        found: set[int] = set()
-        todo = [self.entry]
-        blocks = self.program.blocks
-        while todo:
-            number = todo.pop()
-            if number in found:
-                continue
-            found.add(number)
-            todo += self.following(number)
-            if calls_return and number + 1 < len(blocks) and blocks[number + 1].resumes:
-                todo.append(number + 1)
-        return found
-
-    def finding(self, rule: str, level: str, index: int, what: str, advice: str) -> Finding:
-        """A finding at the instruction *index*."""
-        place = self.program.place(index)
-        return Finding(rule, level, self.kernel.name, place, what, advice)
-
-    def at_entry(self, rule: str, level: str, what: str, advice: str) -> Finding:
-        """A finding about the descriptor or the metadata."""
-        first = self.program.blocks[self.entry].first
-        return self.finding(rule, level, first, what, advice)
-
-
-# Registers
-
-# v7, v[4:7], a0, s[2:3] as operands; names such as v_add or s_nop have no digit there.
-_REGISTER = re.compile(r"(?<![\w.])([vas])(?:(\d+)|\[(\d+)(?::(\d+))?\])(?![\w\]])")
-#: GFX10 and GFX11 give a wave64 these VGPRs more, counted in this granule (shared VGPRs).
-_SHARED_GRANULE = 8
-
-
-@lru_cache(maxsize=1 << 16)
-def _highest(operands: str) -> tuple[int, int, int]:
-    """One more than the highest VGPR, AGPR and SGPR that *operands* name."""
-    counts = {"v": 0, "a": 0, "s": 0}
-    for kind, single, low, high in _REGISTER.findall(operands):
-        counts[kind] = max(counts[kind], int(single or high or low) + 1)
-    return counts["v"], counts["a"], counts["s"]
-
-
-def _operands(item: Instruction) -> str:
-    """The operands with the registers that they reach, as far as that is known."""
-    if item.registers and not item.registers.endswith("(a guess)"):
-        return item.registers
-    return item.operands
-
-
-def _registers(code: _Code) -> Iterable[Finding]:
-    """Rules vgpr-range, agpr-range, sgpr-range: the highest register of each kind."""
-    most = [(0, 0)] * 3
-    dynamic = False
-    for index, item in code.instructions:
-        dynamic |= item.text.startswith("s_alloc_vgpr")
-        if branch_target(item) is None:
-            for kind, count in enumerate(_highest(_operands(item))):
-                if count > most[kind][0]:
-                    most[kind] = (count, index)
-    declared = code.declared
-    descriptor = decode(code.kernel.descriptor, code.program.co.target)
-    shared = descriptor.get("shared_vgpr_count") * _SHARED_GRANULE
-    vgprs, has = declared.vgprs + shared, declared.vgprs_allocated + shared
-    agprs, has_agprs = vgprs, has
-    what, kind_of = ".amdhsa_next_free_vgpr", "VGPRs"
-    if declared.accum_offset is not None:
-        agprs = max(vgprs - declared.accum_offset, 0)
-        has_agprs = max(has - declared.accum_offset, 0)
-        what += " or .amdhsa_accum_offset"
-        if most[1][0]:
-            # Without AGPRs VGPRs may go on behind it: so they do in aiter's gfx942
-            # fwd_hd128_bf16_rtne, which uses v235 with accum_offset 160 and 256 in all.
-            vgprs = has = min(vgprs, declared.accum_offset)
-            kind_of = "VGPRs below the AGPRs"
-    rows = [
-        ("vgpr-range", "v", kind_of, most[0], vgprs, has, what),
-        ("agpr-range", "a", "AGPRs", most[1], agprs, has_agprs, what),
-    ]
-    if declared.sgprs is not None:
-        limit = declared.sgprs
-        rows.append(("sgpr-range", "s", "SGPRs", most[2], limit, limit, ".amdhsa_next_free_sgpr"))
-    for rule, letter, name, (count, index), limit, allocated, directive in rows:
-        if count > limit and not (dynamic and letter == "v"):
-            # The hardware may set aside more than what is declared: then it works all the same.
-            yield code.finding(
-                rule,
-                ERROR if count > allocated else ADVICE,
-                index,
-                f"{letter}{count - 1} is used, but the descriptor declares {limit} {name}",
-                f"raise {directive} for {count} {name} or more",
-            )
-
-
-# LDS
-
-_DS = re.compile(r"ds_(?!gws|swizzle|b?permute|nop|ordered|bvh)\w*")
-_DS_WIDTH = re.compile(r"_[biuf](\d+)")
-_OFFSET = re.compile(r"\boffset([01]?):(\d+)")
-#: The arguments that say that a launch adds to the LDS.
-_DYNAMIC_LDS = ("dynamic_shared_pointer", "hidden_dynamic_lds_size")
-
-
-def _lds_end(text: str) -> int:
-    """The byte of LDS behind what a DS instruction reaches where its address is 0; 0 for others."""
-    match = _DS.match(text)
-    if match is None or text.endswith(" gds"):
-        return 0
-    width = _DS_WIDTH.search(match[0])
-    size = int(width[1]) // 8 if width else 4
-    scale = size * (64 if "st64" in match[0] or "stride64" in match[0] else 1)
-    offsets = [int(offset) * (scale if which else 1) for which, offset in _OFFSET.findall(text)]
-    return max(offsets, default=0) + size
-
-
-def _lds(code: _Code) -> Iterable[Finding]:
-    """Rule lds-range. Dynamic LDS is added at launch, behind what is declared: advice."""
-    declared, most = code.declared.lds, code.program.co.target.processor.family.lds_bytes
-    if declared > most:
-        yield code.at_entry(
-            "lds-range",
-            ERROR,
-            f"the descriptor declares {declared} bytes of LDS, a workgroup can have {most}",
-            "lower .amdhsa_group_segment_fixed_size",
-        )
-    arguments = code.kernel.metadata.get(".args")
-    listed = arguments if isinstance(arguments, list) else []
-    added = any(isinstance(a, dict) and a.get(".value_kind") in _DYNAMIC_LDS for a in listed)
-    if not declared or added:
-        return
-    end, index = max(
-        ((_lds_end(item.text), index) for index, item in code.instructions), default=(0, 0)
-    )
-    if end > declared:
-        yield code.finding(
-            "lds-range",
-            ADVICE,
-            index,
-            f"LDS byte {end - 1} is used, but the descriptor declares {declared} bytes",
-            f"raise .amdhsa_group_segment_fixed_size to {end}, unless the launch adds dynamic LDS",
-        )
+    return check_kernels(program, (*DECLARATIONS, *_FLOW))
 
 
 # Kernel arguments
 
 
-def _kernarg(code: _Code) -> Iterable[Finding]:
+def _kernarg(code: KernelCode) -> Iterable[Finding]:
     """Rule kernarg-range: a load that starts behind the segment, or (advice) ends behind it."""
     size = code.declared.kernarg_size
     if not size:  # not stated: what AMD's own assembler writes
@@ -333,7 +117,7 @@ def _bits(operand: str, *, reads: bool = False) -> int:
     Compilers let half of a pair undefined (the addend of v_mad_u64_u32) where it does not matter.
     """
     bits = 0
-    for kind, single, low, high in _REGISTER.findall(operand):
+    for kind, single, low, high in REGISTER.findall(operand):
         first, last = int(single or low), int(single or high or low)
         base, count = (0, _SGPRS) if kind == "s" else (_SGPRS, _VGPRS)
         if kind == "a" or (kind == "v" and reads and not single):
@@ -383,7 +167,8 @@ class _Step(NamedTuple):
     written: int
 
 
-def _steps(code: _Code) -> list[_Step]:
+@lru_cache(maxsize=1)
+def _steps(code: KernelCode) -> list[_Step]:
     """The instructions that are reached without a call and touch a register that has a bit."""
     program = code.program
     touches: dict[int, list[tuple[int, Instruction, _Touch]]] = {}
@@ -392,7 +177,7 @@ def _steps(code: _Code) -> list[_Step]:
         touches[number] = rows = []
         for index in range(block.first, block.last):
             item = program.instructions[index]
-            touch = _touch(item.mnemonic, _operands(item))
+            touch = _touch(item.mnemonic, named_registers(item))
             if item.registers.endswith("(a guess)"):
                 touch = _Touch(0, _ALL)  # which registers is not known
             if touch.reads | touch.writes:
@@ -424,7 +209,7 @@ _NO_SYSTEM_SGPRS = (12,)
 _MOST_SYSTEM_SGPRS = 5
 
 
-def _initial(code: _Code) -> Iterable[Finding]:
+def _initial(code: KernelCode) -> Iterable[Finding]:
     """Rule user-sgpr: registers that are read before anything on any way there wrote them.
 
     An error where a descriptor could have set the SGPR up. Behind those it is advice, for such a
@@ -448,7 +233,7 @@ def _initial(code: _Code) -> Iterable[Finding]:
     packed = processor.family.accum_offset or processor.version >= (11,)
     vgprs = 1 if packed else declared.workitem_ids
     known = (1 << sgprs) - 1 | ((1 << vgprs) - 1) << _SGPRS
-    for step in code.steps:
+    for step in _steps(code):
         unknown = step.touch.reads & ~step.written & ~known
         known |= unknown  # said once
         unread = unknown
@@ -479,7 +264,7 @@ def _need_not_matter(item: Instruction, unknown: int) -> bool:
         return True
     if not _WIDE_INTEGER.match(item.mnemonic):
         return False
-    pairs = [_bits(operand) for operand in _operands(item).split(",")[1:]]
+    pairs = [_bits(operand) for operand in named_registers(item).split(",")[1:]]
     return all(not pair & unknown or pair & ~unknown for pair in pairs)
 
 
@@ -489,7 +274,7 @@ _WORKITEM_ID = "(.amdhsa_system_vgpr_workitem_id)"
 # Scratch
 
 
-def _scratch(code: _Code) -> Iterable[Finding]:
+def _scratch(code: KernelCode) -> Iterable[Finding]:
     """Rule scratch: an access to memory that the descriptor gives the kernel none of.
 
     That is a scratch instruction, or a buffer instruction through the SGPRs in which the private
@@ -509,7 +294,7 @@ def _scratch(code: _Code) -> Iterable[Finding]:
         operand, untouched = f"s[{first}:{first + 3}]", 0b11 << first + 2
         access += [
             step.at
-            for step in code.steps
+            for step in _steps(code)
             if step.item.text.startswith("buffer_")
             and operand in step.item.text
             and not step.written & untouched
@@ -535,7 +320,7 @@ def _scratch(code: _Code) -> Iterable[Finding]:
 # A workgroup on a compute unit
 
 
-def _workgroup(code: _Code) -> Iterable[Finding]:
+def _workgroup(code: KernelCode) -> Iterable[Finding]:
     """Rule workgroup-registers: a workgroup that is larger than the registers allow.
 
     An error where the size is required, advice where it is the greatest that is allowed.
@@ -565,47 +350,13 @@ def _workgroup(code: _Code) -> Iterable[Finding]:
 # Descriptor against metadata
 
 
-def _metadata(code: _Code) -> Iterable[Finding]:
-    """Rule metadata: where the descriptor and the metadata do not say the same.
-
-    Counts of registers are advice, for no launch goes by them: the metadata of aiter's gfx942
-    pa_a16w8_b16 counts 96 SGPRs, its descriptor 80, of which the code uses 74.
-    """
-    declared, metadata = code.declared, code.kernel.metadata
-    equal = [
-        (".group_segment_fixed_size", declared.lds, "LDS bytes"),
-        (".private_segment_fixed_size", declared.scratch, "scratch bytes"),
-        (".wavefront_size", declared.wave_size, "lanes"),
-    ]
-    if declared.kernarg_size:  # else not stated: what AMD's own assembler writes
-        equal.append((".kernarg_segment_size", declared.kernarg_size, "kernarg bytes"))
-    at_most = ((".vgpr_count", declared.vgprs, "VGPRs"), (".sgpr_count", declared.sgprs, "SGPRs"))
-    wrong = [
-        (key, value, what, said, ERROR)
-        for key, value, what in equal
-        if isinstance(said := metadata.get(key), int) and said != value
-    ]
-    wrong += [
-        (key, value, what, said, ADVICE)
-        for key, value, what in at_most
-        if value is not None and isinstance(said := metadata.get(key), int) and said > value
-    ]
-    for key, value, what, said, level in wrong:
-        yield code.at_entry(
-            "metadata",
-            level,
-            f"the descriptor declares {value} {what}, the metadata's {key} is {said}",
-            f"give {key} the descriptor's value, or change the descriptor",
-        )
-
-
 # Where flow goes
 
 #: They do not go on, or not on their own: flow that ends in one is meant to end.
 _STOPS = ("end", "trap")
 
 
-def _flow(code: _Code) -> Iterable[Finding]:
+def _flow(code: KernelCode) -> Iterable[Finding]:
     """Rules branch-range and fall-through."""
     program = code.program
     own = {program.blocks[number].last - 1: number for number in code.blocks}
@@ -683,6 +434,4 @@ def _index(program: Program, address: int) -> int:
     return bisect_right(program.instructions, address, key=lambda item: item.address) - 1
 
 
-_Check = Callable[[_Code], Iterable[Finding]]
-_DECLARATIONS: tuple[_Check, ...] = (_registers, _lds, _metadata)
-_FLOW: tuple[_Check, ...] = (_kernarg, _initial, _scratch, _workgroup, _flow)
+_FLOW: tuple[Check, ...] = (_kernarg, _initial, _scratch, _workgroup, _flow)

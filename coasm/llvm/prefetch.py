@@ -1,4 +1,4 @@
-"""Starts the LLVM tools of ``coasm disasm`` before the rest of the program is imported.
+"""Starts the LLVM tools of ``disasm`` and ``asm`` before the rest of the program is imported.
 
 A disassembly takes about as long as the command line's imports, and the assembler a third of its
 time to start. The disassembler's output is taken by :func:`take`; the assembler waits for its
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
 from typing import IO
 
 from coasm.errors import CoasmError
@@ -28,29 +28,23 @@ from coasm.llvm.run import (
 )
 from coasm.target import ABI_TO_COV, TargetID
 
-__all__ = ["start", "take"]
+__all__ = ["end", "start_assembler_of", "start_disassembly", "take"]
+
+#: Bytes at the start of a listing in which its target is looked for.
+_HEAD = 8192
+_TARGET = re.compile(rb'^\s*\.amdgcn_target\s+"amdgcn-amd-amdhsa--([\w:+-]+)"', re.M)
+_VERSION = re.compile(rb"^\s*\.amdhsa_code_object_version\s+([456])\s*$", re.M)
 
 _folders: list[str] = []
 _running: dict[tuple[str, str], tuple[subprocess.Popen[bytes], IO[bytes]]] = {}
 
 
-def start(arguments: Sequence[str]) -> None:
-    """Start the disassembly of the first argument that is an ELF file, if there is one."""
-    directory: str | None = None
-    path: str | None = None
-    skip = False
-    for position, argument in enumerate(arguments):
-        if skip:
-            skip = False
-        elif argument.startswith("--llvm="):
-            directory = argument[7:]
-        elif argument in ("--llvm", "-o", "--output", "--kernel"):
-            skip = True
-            if argument == "--llvm" and position + 1 < len(arguments):
-                directory = arguments[position + 1]
-        elif not argument.startswith("-") and path is None:
-            path = argument
-    if path is None or "\n" in path or not os.path.isfile(path):
+def start_disassembly(path: str, directory: str | None) -> None:
+    """Start the disassembly of the file *path*, if it is a code object, and the assembler for it.
+
+    *directory* is that of the LLVM tools, as the user gave it.
+    """
+    if "\n" in path or not os.path.isfile(path):
         return  # the tool prints the path: a line feed in it might pass for an instruction
     try:
         with open(path, "rb") as file:
@@ -68,6 +62,20 @@ def start(arguments: Sequence[str]) -> None:
         )
         _running[path, llvm.objdump] = (process, output)
         _start_assembler(llvm, target, max(ABI_TO_COV[header[8]], 4))
+    except (OSError, ValueError, CoasmError):
+        return  # whoever needs it will start it again, and say what is wrong
+
+
+def start_assembler_of(path: str, directory: str | None) -> None:
+    """Start the assembler for the listing *path*, where its head says what it is for."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(_HEAD)
+        target, version = _TARGET.search(head), _VERSION.search(head)
+        if target is None or version is None or b"// coasm: features" in head:
+            return
+        wanted = TargetID.parse(target[1].decode("ascii"))
+        _start_assembler(find_llvm(directory, processor=wanted.name), wanted, int(version[1]))
     except (OSError, ValueError, CoasmError):
         return  # whoever needs it will start it again, and say what is wrong
 
@@ -102,7 +110,7 @@ def end() -> None:
 
 
 def take(path: str, tool: str) -> Dump | None:
-    """The disassembly of *path* by *tool*, if :func:`start` began it."""
+    """The disassembly of *path* by *tool*, if :func:`start_disassembly` began it."""
     found = _running.pop((path, tool), None)
     if found is None:
         return None

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coasm.asm.build import target_from_text
 from coasm.asm.code import Code, Instruction, Item, Raw
 from coasm.asm.decode import TRUE16, decode, features, without_halves
 from coasm.codeobject import CodeObject, load
 from coasm.llvm.find import Llvm
 from coasm.llvm.run import assemble, link
+from coasm.target import TargetID
 from tests.compare.objects import source
 
 _LINE = re.compile(r"^\t(.*?) *// ([0-9A-F]+): ([0-9A-F ]+)", re.M)
@@ -75,7 +75,7 @@ def test_upper_halves_need_their_names(upper: str, target: str, llvm: Llvm) -> N
 
 def _with_halves(body: str, target: str, llvm: Llvm) -> CodeObject:
     text = source({"k": body}, target).encode()
-    made = assemble(llvm, text, target_from_text(target), 5, TRUE16)
+    made = assemble(llvm, text, TargetID.parse(target), 5, TRUE16)
     assert made.data is not None, made.messages
     return load(link(llvm, [made.data]))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coasm.asm.build import link_object, target_from_text
+from coasm.asm.build import link_object
 from coasm.asm.decode import decode
 from coasm.asm.exact import exact_listing
 from coasm.asm.like import like
@@ -18,7 +18,7 @@ from coasm.codeobject import CodeObject, load
 from coasm.compare import verify
 from coasm.llvm.find import Llvm
 from coasm.llvm.run import Assembled, assemble
-from coasm.target import PROCESSORS
+from coasm.target import PROCESSORS, TargetID
 from coasm.trips import RoundTrip, roundtrip
 from tests.asm.tools import built, dump, loaded, patched_words
 from tests.counting import programs
@@ -349,7 +349,7 @@ _VOPD = (
 def test_doubtful_text_is_what_llvm_refuses(text: str, llvm: Llvm) -> None:
     if llvm.major > 22:
         pytest.skip("later assemblers may take it")
-    made = assemble(llvm, f"{text}\n".encode(), target_from_text("gfx1200"), 5)
+    made = assemble(llvm, f"{text}\n".encode(), TargetID.parse("gfx1200"), 5)
     patterns = doubtful(PROCESSORS["gfx1200"], "v_dual_mul_f32")
     assert any(pattern.match(text) for pattern in patterns) == (made.data is None)
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from coasm.codeobject import load
+from coasm.linter.declarations import check_declarations
 from coasm.linter.findings import ADVICE, ERROR, Finding
-from coasm.linter.resources import check_declarations, check_entries, check_resources
+from coasm.linter.resources import check_entries, check_resources
 from coasm.llvm import Llvm
 from tests.edits import compile_fixture
 from tests.linter.kernels import build, ended, listing, program_of, said

@@ -1,0 +1,109 @@
+"""A kernel and the code that flow reaches from its entry, as the checks of resources see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from coasm.asm.decode import Instruction, branch_target
+from coasm.codeobject import Kernel
+from coasm.descriptor import Resources, resources
+from coasm.linter.findings import Finding
+from coasm.linter.program import Program
+
+__all__ = ["Check", "KernelCode", "check_kernels"]
+
+
+@dataclass(frozen=True, eq=False)
+class KernelCode:
+    """A kernel and its code: ``entry`` is the number of its first block.
+
+    ``entries`` are the addresses of all kernels of the object.
+    """
+
+    program: Program
+    kernel: Kernel
+    entry: int
+    entries: frozenset[int]
+    declared: Resources
+
+    @cached_property
+    def blocks(self) -> tuple[int, ...]:
+        """The blocks that flow reaches from the entry, those behind calls too, in order."""
+        return tuple(sorted(self._reach(calls_return=True)))
+
+    @cached_property
+    def certain(self) -> frozenset[int]:
+        """The blocks that are reached without a call, which need not return."""
+        return frozenset(self._reach(calls_return=False))
+
+    @cached_property
+    def instructions(self) -> list[tuple[int, Instruction]]:
+        """The kernel's instructions with their numbers in the program."""
+        program = self.program
+        spans = (range(program.blocks[n].first, program.blocks[n].last) for n in self.blocks)
+        return [(index, program.instructions[index]) for span in spans for index in span]
+
+    def following(self, number: int) -> Iterator[int]:
+        """The blocks that come after a block, but for another kernel that it runs into."""
+        other = self.runs_into(number)
+        for following in self.program.blocks[number].follows:
+            if following != other:
+                yield following
+
+    def runs_into(self, number: int) -> int | None:
+        """The block of the other kernel's entry that flow runs into at the end of a block."""
+        program = self.program
+        last = program.instructions[program.blocks[number].last - 1]
+        if number + 1 not in program.blocks[number].follows or number + 1 == self.entry:
+            return None
+        first = program.instructions[program.blocks[number + 1].first].address
+        return number + 1 if first in self.entries and branch_target(last) != first else None
+
+    def _reach(self, *, calls_return: bool) -> set[int]:
+        found: set[int] = set()
+        todo = [self.entry]
+        blocks = self.program.blocks
+        while todo:
+            number = todo.pop()
+            if number in found:
+                continue
+            found.add(number)
+            todo += self.following(number)
+            if calls_return and number + 1 < len(blocks) and blocks[number + 1].resumes:
+                todo.append(number + 1)
+        return found
+
+    def finding(self, rule: str, level: str, index: int, what: str, advice: str) -> Finding:
+        """A finding at the instruction *index*."""
+        place = self.program.place(index)
+        return Finding(rule, level, self.kernel.name, place, what, advice)
+
+    def at_entry(self, rule: str, level: str, what: str, advice: str) -> Finding:
+        """A finding about the descriptor or the metadata."""
+        first = self.program.blocks[self.entry].first
+        return self.finding(rule, level, first, what, advice)
+
+
+#: A check of one kernel.
+Check = Callable[[KernelCode], Iterable[Finding]]
+
+
+def check_kernels(program: Program, checks: Iterable[Check]) -> list[Finding]:
+    """What *checks* find in each kernel that *program* judges, by address.
+
+    Raises:
+        FormatError, UnsupportedError: a kernel descriptor that cannot be read.
+    """
+    blocks = {program.instructions[b.first].address: n for n, b in enumerate(program.blocks)}
+    entries = frozenset(kernel.entry for kernel in program.kernels)
+    found: list[Finding] = []
+    for kernel in program.kernels:
+        entry = blocks.get(kernel.entry)
+        if entry is not None and entry in program.reached:
+            declared = resources(kernel.descriptor, program.co.target)
+            code = KernelCode(program, kernel, entry, entries, declared)
+            for check in checks:
+                found += check(code)
+    return sorted(found, key=lambda finding: (finding.place.address, finding.rule))
