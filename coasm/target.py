@@ -286,6 +286,13 @@ class TargetID(NamedTuple):
             )
         return target
 
+    @property
+    def features(self) -> tuple[str, ...]:
+        """LLVM's features for the settings that are on or off."""
+        settings = (("sramecc", self.sramecc), ("xnack", self.xnack))
+        signs = {"on": "+", "off": "-"}
+        return tuple(f"{signs[value]}{name}" for name, value in settings if value in signs)
+
     @classmethod
     def parse(cls, text: str) -> TargetID:
         """The target ID that a text such as ``gfx90a:sramecc+:xnack-`` names.

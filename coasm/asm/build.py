@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from coasm.asm.linking import NO_PADDING, unpadded
 from coasm.asm.names import parse_stand_ins
-from coasm.asm.pins import Pin, find_pins, mark, marked_positions
+from coasm.asm.pins import Pin, marked_positions, marked_source
 from coasm.codeobject.elf import SHT_STRTAB, SHT_SYMTAB, Elf
 from coasm.llvm import Llvm
 from coasm.llvm.run import PLAIN, Setup, assemble, link
@@ -75,10 +75,8 @@ def assemble_listing(
     With *mark_lines* the positions of those lines (0-based) are found too, in ``positions``.
     With *line_table* the object has one (see :func:`coasm.llvm.run.assembler_command`).
     """
-    pins = find_pins(text)
-    wanted = sorted({p.line for p in pins} | set(mark_lines or ()))
-    source = mark(text, wanted) if wanted else text
-    made = assemble(llvm, encode(source), target, version, ",".join(features), line_table, setup)
+    pins, source = marked_source(text, mark_lines or ())
+    made = assemble(llvm, source, target, version, ",".join(features), line_table, setup)
     if made.data is None:
         return Built(None, None, made.messages, tuple(pins))
     elf = Elf(made.data, "the assembled object")
@@ -163,12 +161,4 @@ def link_object(data: bytes, llvm: Llvm, linking: tuple[str, ...] = ()) -> bytes
 
 def feature_list(what: Declared) -> tuple[str, ...]:
     """The features that the assembler needs beside the processor's name."""
-    settings = (("sramecc", what.target.sramecc), ("xnack", what.target.xnack))
-    return (
-        tuple(
-            f"{'+' if value == 'on' else '-'}{name}"
-            for name, value in settings
-            if value in ("on", "off")
-        )
-        + what.features
-    )
+    return what.target.features + what.features

@@ -15,11 +15,12 @@ import struct
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from coasm.codeobject.elf import SHT_RELA, Elf
+if TYPE_CHECKING:
+    from coasm.codeobject.elf import Elf
 
-__all__ = ["Pin", "find_pins", "mark", "marked_positions"]
+__all__ = ["Pin", "find_pins", "mark", "marked_positions", "marked_source"]
 
 # A comment, or a directive (a label that begins with a dot is none).
 _NO_INSTRUCTION = re.compile(r"//|#|;|/\*|\.(?![\w.$]*\s*:)")
@@ -94,8 +95,19 @@ def mark(text: str, wanted: Iterable[int]) -> str:
     return "\n".join(result)
 
 
+def marked_source(text: str, more: Iterable[int] = ()) -> tuple[list[Pin], bytes]:
+    """The pins of a listing, and what the assembler gets: it with the lines of its pins, and
+    *more* ones, marked.
+    """
+    pins = find_pins(text)
+    wanted = sorted({pin.line for pin in pins}.union(more))
+    return pins, (mark(text, wanted) if wanted else text).encode("utf-8", "surrogateescape")
+
+
 def marked_positions(elf: Elf) -> dict[int, tuple[int, int]]:
     """Line → (section index, offset in it) of each label that :func:`mark` put there."""
+    from coasm.codeobject.elf import SHT_RELA
+
     table = next((s for s in elf.sections if s.name == _SECTION), None)
     if table is None:
         return {}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +49,7 @@ def build_object(
         raise FormatError(f"{given.name}: a code object, not a listing; coasm disasm makes one")
     text, name = given.text, given.name
     original = open_code_object(like, llvm=llvm) if like is not None else None
-    later = Thread(target=import_module, args=("coasm.linter.sources",), daemon=True)
+    later = Thread(target=_prepare, args=(text,), daemon=True)
     later.start()
     result = assemble(text, llvm, name=name, like_object=original, options=options)
     if not force:
@@ -98,6 +97,14 @@ def build_object(
         said.append("identical to the original" if same else "differs from the original")
     say = sys.stderr if output == "-" else sys.stdout
     print(f"{printable(output)}: {', '.join(said)}", file=say)
+
+
+def _prepare(text: str) -> None:
+    """What is needed once the assembler has ended, and takes time."""
+    import coasm.linter.sources  # noqa: F401
+    from coasm.linter.declarations import named_in
+
+    named_in(text)
 
 
 def _check_replaced(output: str, usual: bool, text: str, name: str, data: bytes) -> None:

@@ -221,6 +221,18 @@ _UNREAD = re.compile(
 _DS_LINE = re.compile(r"^[^/;\n]*?(\bds_[^/;\n]*)", re.M)
 
 
+@lru_cache(maxsize=1)
+def named_in(text: str) -> tuple[tuple[int, int, int], int] | None:
+    """One more than the highest VGPR, AGPR and SGPR that a source names, and its last LDS byte.
+
+    None where the text does not tell.
+    """
+    if _UNREAD.search(text):
+        return None
+    named = _highest(" ".join(set(_NAMED.findall(text))))
+    return named, max((_lds_end(line.rstrip()) for line in set(_DS_LINE.findall(text))), default=0)
+
+
 def text_fits(text: str, co: CodeObject) -> bool:
     """Whether the source *text* of *co* shows that :func:`check_declarations` finds nothing.
 
@@ -229,10 +241,10 @@ def text_fits(text: str, co: CodeObject) -> bool:
     nothing: the code has to be looked at.
     """
     # GFX12.5 names VGPRs from 256 on by other means than their operand.
-    if co.target.processor.version >= (12, 5) or _UNREAD.search(text):
+    told = named_in(text) if co.target.processor.version < (12, 5) else None
+    if told is None:
         return False
-    named = _highest(" ".join(set(_NAMED.findall(text))))
-    last = max((_lds_end(line.rstrip()) for line in set(_DS_LINE.findall(text))), default=0)
+    named, last = told
     for kernel in co.kernels:
         declared = resources(kernel.descriptor, co.target)
         limits = _limits(kernel, co.target, declared, named[1] > 0)

@@ -25,6 +25,8 @@ from coasm.llvm.run import (
     objdump_arguments,
     start_assembler,
     waiting,
+    working,
+    write_bytes,
 )
 from coasm.target import ABI_TO_COV, TargetID
 
@@ -67,38 +69,51 @@ def start_disassembly(path: str, directory: str | None) -> None:
 
 
 def start_assembler_of(path: str, directory: str | None) -> None:
-    """Start the assembler for the listing *path*, where its head says what it is for."""
+    """Assemble the listing *path*, where its head says what it is for."""
+    from coasm.asm.pins import marked_source
+
     try:
         with open(path, "rb") as file:
-            head = file.read(_HEAD)
+            data = file.read()
+        head = data[:_HEAD]
         target, version = _TARGET.search(head), _VERSION.search(head)
         if target is None or version is None or b"// coasm: features" in head:
             return
         wanted = TargetID.parse(target[1].decode("ascii"))
-        _start_assembler(find_llvm(directory, processor=wanted.name), wanted, int(version[1]))
+        llvm = find_llvm(directory, processor=wanted.name)
+        command = assembler_command(llvm, wanted, int(version[1]), ",".join(wanted.features))
+        source = marked_source(data.decode("utf-8", "surrogateescape"))[1]
+        folder = _folder()
+        write_bytes(os.path.join(folder, "in.s"), source)
+        with open(os.path.join(folder, "in.s"), "rb") as file:
+            working[tuple(command), source] = start_assembler(command, folder, file)
     except (OSError, ValueError, CoasmError):
         return  # whoever needs it will start it again, and say what is wrong
 
 
 def _start_assembler(llvm: Llvm, target: TargetID, version: int) -> None:
     """Start the assembler for a target and a code object version."""
-    settings = (("sramecc", target.sramecc), ("xnack", target.xnack))
-    if target.processor.version[0] >= 10 or any(v in ("on", "off") for _, v in settings):
+    if target.processor.version[0] >= 10 or target.features:
         return  # its features are known only to those who have read the whole object
     command = assembler_command(llvm, target, version)
-    folder = tempfile.mkdtemp(prefix="coasm-")
-    waiting[tuple(command)] = start_assembler(command, folder)
-    _folders.append(folder)
-    if len(_folders) == 1:
+    waiting[tuple(command)] = start_assembler(command, _folder())
+
+
+def _folder() -> str:
+    """A new folder for a tool's files, which goes with the process."""
+    if not _folders:
         atexit.register(end)
+    _folders.append(tempfile.mkdtemp(prefix="coasm-"))
+    return _folders[-1]
 
 
 def end() -> None:
     """End what was started and not taken, and remove its files."""
-    for process, _ in waiting.values():
+    for process, _ in (*waiting.values(), *working.values()):
         process.kill()
         process.wait()
     waiting.clear()
+    working.clear()
     for process, output in _running.values():
         process.kill()
         process.wait()

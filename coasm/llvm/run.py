@@ -261,8 +261,9 @@ def assembler_command(
     ]
 
 
-#: Assemblers that wait for their input: see :mod:`coasm.llvm.prefetch`.
+#: Assemblers that wait for their input, and those that have it: see :mod:`coasm.llvm.prefetch`.
 waiting: dict[tuple[str, ...], tuple[subprocess.Popen[bytes], str]] = {}
+working: dict[tuple[tuple[str, ...], bytes], tuple[subprocess.Popen[bytes], str]] = {}
 
 
 def start_assembler(
@@ -301,7 +302,10 @@ def assemble(
     with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
         try:
             key = tuple(command)
-            if key in waiting:
+            if (key, source) in working:
+                process, out = working.pop((key, source))
+                _, errors = process.communicate(timeout=TIMEOUT)
+            elif key in waiting:
                 process, out = waiting.pop(key)
                 _, errors = process.communicate(source, TIMEOUT)
             else:
