@@ -471,9 +471,10 @@ class Machine:
                         if flight.ordered and all(f.ordered for f in queue)
                         else 0
                     )
+                    place = self.program.place(flight.address)
                     return _raiser(
                         f"{register_list(flight.mask & mask)} still waits for `{other.text}` at "
-                        f"{flight.address:#x}; an s_waitcnt {counter}({needed}) must come before"
+                        f"{place}; an s_waitcnt {counter}({needed}) must come before"
                     )
         return _nothing
 
@@ -660,10 +661,11 @@ class Machine:
             for group in waiting:
                 rows = np.flatnonzero(early[group.wg])
                 if rows.size:
+                    ended = self.program.place(int(self.ended[group.wg[rows[0]]]))
                     raise self._error(
                         group.barrier,
                         f"a barrier that some waves of the workgroup never reach: they ended at "
-                        f"{int(self.ended[group.wg[rows[0]]]):#x}",
+                        f"{ended}",
                         self._wave(group, int(rows[0])),
                         None,
                     )

@@ -99,12 +99,16 @@ class Program:
         for symbol in self.co.symbols:
             if symbol.value <= address and symbol.name and (best is None or symbol.value > best[0]):
                 best = symbol.value, symbol.name
-        line = self.co.line_of(address) if self.co.line_of is not None else None
-        found = f"{address:#x}"
+        label = ""
         if best is not None:
             behind = address - best[0]
-            found += f" <{best[1]}{f'+{behind:#x}' if behind else ''}>"
-        return found if line is None else f"{found}, {line}"
+            label = f" <{best[1]}{f'+{behind:#x}' if behind else ''}>"
+        return self.place(address, label)
+
+    def place(self, address: int, label: str = "") -> str:
+        """An address for a message, with the line of the source that it is from."""
+        line = self.co.line_of(address) if self.co.line_of is not None else None
+        return f"{address:#x}{label}" + ("" if line is None else f", {line}")
 
     def _matrix_registers(self) -> frozenset[int]:
         from coasm.emulator.matrix import source_keys
