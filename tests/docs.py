@@ -60,9 +60,10 @@ def commands(path: Path) -> Iterator[Command]:
     for block in blocks(path):
         if block.language not in ("", "sh", "console"):
             continue
-        session = any(line.startswith("$ ") for line in block.lines)
+        session = False
         for at, line in enumerate(block.lines):
             place = block.page, block.line + at
+            session = session or line.startswith("$ ")
             if line.startswith("$ coasm "):
                 shown = []
                 for more in block.lines[at + 1 :]:
@@ -71,7 +72,7 @@ def commands(path: Path) -> Iterator[Command]:
                     shown.append(more)
                 yield Command(*place, line[2:], tuple(shown))
             elif not session and re.match(r"(\.venv/bin/)?coasm ", line):
-                text = re.split(r"\s#\s|\s{3,}", line.removeprefix(".venv/bin/"))[0]
+                text = re.split(r"\s#\s|\s{3,}|\s>\s", line.removeprefix(".venv/bin/"))[0]
                 yield Command(*place, text.strip(), None)
 
 
@@ -87,3 +88,10 @@ def pattern(output: tuple[str, ...]) -> re.Pattern[str]:
         pieces = _SECONDS.split(part)
         parts.append(r"\d+\.\d+".join(re.escape(piece) for piece in pieces))
     return re.compile(r"\s?.*?\s?".join(parts), re.S)
+
+
+def roundtrip_table() -> dict[str, tuple[int, ...]]:
+    """The README's table of the sample: target or "all" → what ``roundtrip`` says of it."""
+    (block,) = (block for block in blocks(PAGES[0]) if block.lines[0].startswith("target "))
+    rows = [line.split() for line in block.lines if re.match(r"(gfx|all)", line)]
+    return {name: tuple(int(n.replace(",", "")) for n in numbers) for name, *numbers in rows}

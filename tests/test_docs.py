@@ -1,40 +1,425 @@
-"""Each command of the README and the docs does what they say, and prints what they show."""
+"""Each command of the README and the docs does what they say, and prints what they show.
+
+The commands of a page run one after the other in a folder that has what they name. What a page says
+in words between two of them ("delete an ``s_nop 0``") is done here, by the table of steps.
+"""
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import shlex
+import shutil
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
-from tests.docs import PAGES, ROOT, blocks, commands
+import pytest
+
+import coasm
+from coasm.llvm.find import Llvm
+from tests.bundle.carriers import HOST, bundle, device, entry_id, host
+from tests.compare.objects import build, source
+from tests.docs import PAGES, ROOT, Block, Command, blocks, commands, pattern
 
 EXAMPLES = ROOT / "examples"
-COMMANDS = {command.id: command for page in PAGES for command in commands(page)}
 
-#: The f4gemm object of the pages, by its name in ROCm/aiter.
-F4GEMM = "f4gemm_bf16_per1x32Fp4_BpreShuffle_256x256.co"
+#: The f4gemm object of the pages: its place below ``COASM_CORPUS``, and its name there.
+_ORIGINAL = "gfx950/f4gemm/f4gemm_bf16_per1x32Fp4_BpreShuffle_256x256.co"
+F4GEMM = "f4gemm_256x256.co"
+_MANIFEST = f"""\
+tile_M,tile_N,splitK,bpreshuffle,knl_name,co_name
+256,256,1,1,_ZN5aiter42f4gemm_bf16_per1x32Fp4_BpreShuffle_256x256E,{F4GEMM}
+"""
+
+#: A source of somebody else, which needs a target, a folder and a symbol to assemble.
+_THEIRS = """\
+	.include "common.inc"
+	.set v_x, 1
+	.text
+	.globl squares
+	.p2align 8
+	.type squares,@function
+squares:
+	s_load_dwordx2 s[0:1], s[0:1], 0x0
+	v_and_b32 v0, TILE-1, v0
+	v_lshlrev_b32 v0, 2, v0
+	s_waitcnt lgkmcnt(0)
+	global_load_dword v[v_x], v0, s[0:1]
+	s_waitcnt vmcnt(0)
+	reciprocal v[v_x+1], v[v_x]
+	global_store_dword v0, v[v_x+1], s[0:1]
+	s_endpgm
+	.rodata
+	.p2align 6
+	.amdhsa_kernel squares
+		.amdhsa_user_sgpr_kernarg_segment_ptr 1
+		.amdhsa_kernarg_size 8
+		.amdhsa_next_free_vgpr 4
+		.amdhsa_next_free_sgpr 2
+		.amdhsa_accum_offset 4
+	.end_amdhsa_kernel
+	.amdgpu_metadata
+amdhsa.version: [1, 2]
+amdhsa.kernels:
+  - .name: squares
+    .symbol: squares.kd
+    .kernarg_segment_size: 8
+    .kernarg_segment_align: 8
+    .group_segment_fixed_size: 0
+    .private_segment_fixed_size: 0
+    .wavefront_size: 64
+    .sgpr_count: 8
+    .vgpr_count: 4
+    .max_flat_workgroup_size: 256
+    .args:
+      - {.size: 8, .offset: 0, .value_kind: global_buffer, .address_space: global}
+	.end_amdgpu_metadata
+"""
+_COMMON = """\
+.macro reciprocal out, in
+	v_rcp_f32 \\out, \\in
+	v_mul_f32 \\out, \\out, \\out
+.endm
+"""
 
 
-def coasm(folder: Path, text: str) -> tuple[int, str]:
-    """Run a command in *folder*; the exit status, and what it prints, standard error last."""
+# --- what the pages name ---------------------------------------------------------------------
+
+
+def _kernel(folder: Path) -> None:
+    """``kernel.co``, the vector addition of the examples, and a launch file for it."""
+    built = coasm.assemble((EXAMPLES / "vector_add.s").read_text())
+    (folder / "kernel.co").write_bytes(built.data)
+    launch = (EXAMPLES / "vector_add.yaml").read_text()
+    (folder / "launch.yaml").write_text(launch.replace("vector_add.s", "kernel.co"))
+
+
+def _f4gemm(folder: Path) -> bool:
+    """Whether there is an f4gemm object, which is there then."""
+    original = Path(os.environ.get("COASM_CORPUS", "")) / _ORIGINAL
+    if original.is_file():
+        shutil.copy(original, folder / F4GEMM)
+    return original.is_file()
+
+
+def _listing(folder: Path, name: str = F4GEMM) -> Path:
+    """The listing of an object, written as ``coasm disasm`` does."""
+    path = (folder / name).with_suffix(".s")
+    path.write_text(coasm.disassemble(folder / name).text)
+    return path
+
+
+def _carriers(folder: Path, llvm: Llvm) -> None:
+    """Libraries with two objects each, and another object for one of the targets."""
+    images = [HOST]
+    for target in ("gfx942", "gfx950"):
+        images.append((entry_id(target), device(llvm, target, "scale")))
+    for name in ("libexample.so", "libkernels.so"):
+        scratch = folder / "scratch"
+        scratch.mkdir(exist_ok=True)
+        shutil.copy(host(scratch, [bundle(images)], "-shared", "-fPIC", name=name), folder)
+    (folder / "new.co").write_bytes(device(llvm, "gfx942", "scale", body="s_nop 7", pad=20000))
+    (folder / "new").mkdir()
+
+
+def _readme(folder: Path, llvm: Llvm) -> None:
+    _kernel(folder)
+    _f4gemm(folder)
+    (folder / "YOUR_OBJECTS").mkdir()
+    shutil.copy(folder / "kernel.co", folder / "YOUR_OBJECTS")
+
+
+def _equivalence(folder: Path, llvm: Llvm) -> None:
+    if _f4gemm(folder):
+        target = ["-target", "amdgcn-amd-amdhsa", "-mcpu=gfx950", "-mcode-object-version=6"]
+        files = [str(_listing(folder)), "-o", str(folder / "plain.co")]
+        subprocess.run([llvm.clang, "-x", "assembler", *target, *files], check=True)
+    same = {name: "\ts_nop 0\n\ts_endpgm" for name in ("beta", "gamma", "delta")}
+    old = {"alpha": "\ts_nop 0\n\ts_endpgm", **same}
+    new = {**old, "alpha": "\ts_nop 1\n\ts_endpgm", "epsilon": "\ts_endpgm"}
+    for name, functions in (("old.co", old), ("new.co", new)):
+        (folder / name).write_bytes(build(llvm, source(functions)).data)
+
+
+def _lint(folder: Path, llvm: Llvm) -> None:
+    _kernel(folder)
+    _carriers(folder, llvm)
+    _f4gemm(folder)
+    (folder / "hsa").mkdir()
+    shutil.copy(folder / "kernel.co", folder / "hsa")
+    edited = (
+        _listing(folder, "kernel.co").read_text().replace("\ts_endpgm", "\ts_nop 0\n\ts_endpgm")
+    )
+    (folder / "edited.s").write_text(edited)
+    (folder / "edited.co").write_bytes(coasm.assemble(edited).data)
+
+
+def _sources(folder: Path, llvm: Llvm) -> None:
+    (folder / "include").mkdir()
+    (folder / "include" / "common.inc").write_text(_COMMON)
+    (folder / "theirs.s").write_text(_THEIRS)
+
+
+def _run(folder: Path, llvm: Llvm) -> None:
+    _kernel(folder)
+    for name in ("rebuilt.co", "vector_add.co"):
+        shutil.copy(folder / "kernel.co", folder / name)
+    shutil.copytree(EXAMPLES, folder / "examples")
+    if _f4gemm(folder):
+        for name in ("rebuilt", "originals"):
+            (folder / name).mkdir()
+            shutil.copy(folder / F4GEMM, folder / name)
+        (folder / "rebuilt" / "f4gemm.csv").write_text(_MANIFEST)
+        shutil.copy(folder / F4GEMM, folder / "kernel.rebuilt.co")
+
+
+_FOLDERS: dict[str, Callable[[Path, Llvm], None]] = {
+    "README.md": _readme,
+    "bundles.md": _carriers,
+    "equivalence.md": _equivalence,
+    "install.md": lambda folder, llvm: None,
+    "lint.md": _lint,
+    "listing.md": _sources,
+    "run.md": _run,
+}
+
+
+# --- what the pages say between two commands -------------------------------------------------
+
+
+def _replace(path: Path, *pairs: tuple[str, str]) -> None:
+    """The first place of each text is replaced."""
+    text = path.read_text()
+    for old, new in pairs:
+        assert old in text, f"{path.name} has no {old!r}"
+        text = text.replace(old, new, 1)
+    path.write_text(text)
+
+
+_MOVE = "\ts_mov_b32 s56, s4\n"
+_RECIPROCAL = "\tv_rcp_iflag_f32_e32 v4, v4\n"
+_LDS = "\t\t.amdhsa_group_segment_fixed_size "
+
+
+def _insert_and_halve(folder: Path) -> None:
+    _replace(
+        folder / "f4gemm_256x256.s",
+        (_MOVE, f"{_MOVE}\ts_nop 3\n"),
+        (f"{_LDS}163840", f"{_LDS}81920"),
+    )
+
+
+def _delete_a_nop(folder: Path) -> None:
+    """In the listing as it was, which is written anew."""
+    _replace(_listing(folder), (f"{_RECIPROCAL}\ts_nop 0\n", _RECIPROCAL))
+
+
+def _weaken_a_wait(folder: Path) -> None:
+    _replace(folder / "f4gemm_256x256.s", ("s_waitcnt lgkmcnt(0)", "s_waitcnt lgkmcnt(1)"))
+
+
+def _edit_three_places(folder: Path) -> None:
+    """Two instructions more; and one less, behind a branch that the shape does not take."""
+    listing = _listing(folder)
+    _replace(
+        listing,
+        (_MOVE, f"{_MOVE}\ts_nop 0\n"),
+        ("\nlabel_0042:\n", "\nlabel_0042:\n\ts_nop 0\n"),
+        ("\tv_accvgpr_read_b32 v10, a158\n", ""),
+    )
+    (folder / "rebuilt" / F4GEMM).write_bytes(coasm.assemble(listing.read_text()).data)
+
+
+def _leave_out_an_operand(folder: Path) -> None:
+    _replace(folder / "include" / "common.inc", ("\\out, \\out, \\out", "\\out, \\out"))
+
+
+class Step(NamedTuple):
+    """What is done before a command, and the exit status that the command has."""
+
+    before: Callable[[Path], None] | None = None
+    status: int = 0
+
+
+_THEIR_BUILD = "coasm asm theirs.s --target gfx942 -I include --defsym TILE=64"
+
+#: By page, the start of the command, and which of the page's commands that start so it is.
+_STEPS: dict[tuple[str, str, int], Step] = {
+    ("README.md", "coasm asm f4gemm", 1): Step(_insert_and_halve),
+    ("README.md", "coasm verify f4gemm", 1): Step(status=1),
+    ("README.md", "coasm lint f4gemm", 1): Step(_delete_a_nop, 1),
+    ("equivalence.md", "coasm verify old.co", 1): Step(status=1),
+    ("lint.md", "coasm lint f4gemm", 1): Step(_delete_a_nop, 1),
+    ("lint.md", "coasm lint --fix f4gemm", 1): Step(_weaken_a_wait),
+    ("listing.md", "coasm asm theirs.s", 1): Step(status=2),
+    ("listing.md", "coasm lint theirs.s", 1): Step(status=1),
+    ("listing.md", "coasm asm theirs.s", 3): Step(_leave_out_an_operand, 2),
+    ("run.md", "coasm run --co-dir rebuilt --kernel", 1): Step(_edit_three_places, 2),
+}
+
+#: Not run here, and why.
+_NOT_RUN = {
+    "coasm --install-completion": "it writes to the user's shell; tests/install shows the script",
+    "coasm run --co-dir rebuilt --sweep": "the whole of a minute; tests/launch/test_emulated.py",
+}
+
+
+# --- the tests --------------------------------------------------------------------------------
+
+
+def coasm_command(folder: Path, text: str) -> tuple[int, str]:
+    """Run a command in *folder*; the exit status, and what a terminal would show."""
     done = subprocess.run(
         [sys.executable, "-m", *shlex.split(text)],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", "NO_COLOR": "1"},
+        env={
+            **os.environ,
+            **{"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "NO_COLOR": "1"},
+            "COLUMNS": "100",
+        },
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         timeout=300,
         check=False,
     )
-    return done.returncode, done.stdout + done.stderr
+    return done.returncode, done.stdout
 
 
-def test_the_pages_have_commands() -> None:
-    """What would find none would pass."""
-    assert len(COMMANDS) > 25
-    assert sum(command.output is not None for command in COMMANDS.values()) > 5
-    assert {command.page for command in COMMANDS.values()} >= {"README.md", "run.md", "lint.md"}
-    assert any(block.language == "python" for page in PAGES for block in blocks(page))
+@pytest.fixture
+def folder(request: pytest.FixtureRequest, llvm: Llvm, tmp_path: Path) -> Path:
+    """A folder with what a page names."""
+    _FOLDERS[request.param](tmp_path, llvm)
+    return tmp_path
+
+
+def _step(command: Command, seen: Counter[tuple[str, str, int]]) -> Step:
+    """The step of a command; *seen* counts how often each row's start has come."""
+    found = Step()
+    for (page, start, number), step in _STEPS.items():
+        if page == command.page and command.text.startswith(start):
+            seen[page, start, number] += 1
+            if seen[page, start, number] == number:
+                found = step
+    return found
+
+
+#: What only a command, or a text of Python, that needs an f4gemm object has.
+_OF_F4GEMM = re.compile(r"f4gemm|plain\.co| -m \d")
+
+
+def _lacks(folder: Path, text: str) -> bool:
+    return bool(_OF_F4GEMM.search(text)) and not (folder / F4GEMM).exists()
+
+
+def _skip_if(lacking: list[str]) -> None:
+    """What is there was run; what was not is said."""
+    if lacking:
+        pytest.skip(f"COASM_CORPUS names no folder with {_ORIGINAL}: not run: {lacking}")
+
+
+_WITH_FOLDERS = [page for page in PAGES if page.name in _FOLDERS]
+
+
+@pytest.mark.parametrize(
+    ("folder", "page"),
+    [(page.name, page) for page in _WITH_FOLDERS],
+    indirect=["folder"],
+    ids=[page.name for page in _WITH_FOLDERS],
+)
+def test_the_commands_of_a_page(folder: Path, page: Path) -> None:
+    seen: Counter[tuple[str, str, int]] = Counter()
+    lacking = []
+    for command in commands(page):
+        step = _step(command, seen)
+        if command.text in _NOT_RUN:
+            continue
+        if _lacks(folder, command.text):
+            lacking.append(command.text)
+            continue
+        if step.before:
+            step.before(folder)
+        status, printed = coasm_command(folder, command.text)
+        assert status == step.status, f"{command.id}: {command.text}: {printed}"
+        if command.output is not None:
+            shown = " ".join(printed.split())
+            assert pattern(command.output).fullmatch(shown), f"{command.id}: {printed}"
+    for row in _STEPS:
+        assert row[0] != page.name or seen[row] >= row[2], f"no such command: {row}"
+    _skip_if(lacking)
+
+
+def test_every_page_with_commands_is_run() -> None:
+    """What would find no command would pass."""
+    found = [command for page in PAGES for command in commands(page)]
+    assert {command.page for command in found} == set(_FOLDERS)
+    assert len(found) > 40
+    assert sum(command.output is not None for command in found) >= 14
+    assert {command.text for command in found} >= set(_NOT_RUN)
+
+
+# --- blocks that are no commands ----------------------------------------------------------------
+
+_PYTHON = [block for page in PAGES for block in blocks(page) if block.language == "python"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "block"),
+    [(block.page, block) for block in _PYTHON],
+    indirect=["folder"],
+    ids=[f"{block.page}:{block.line}" for block in _PYTHON],
+)
+def test_python_runs(folder: Path, block: Block) -> None:
+    """Without the statements that need an object which is not here."""
+    statements = ast.parse("\n".join(block.lines)).body
+    lacking = []
+    if not (folder / F4GEMM).exists():
+        names = {"product"}  # what coasm.run_f4gemm gives
+        lacking = [s for s in statements if names & {ast.unparse(n) for n in ast.walk(s)}]
+    kept = [ast.unparse(s) for s in statements if s not in lacking]
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(kept)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    _skip_if([ast.unparse(s) for s in lacking])
+
+
+def test_the_blocks_of_python_are_found() -> None:
+    assert {block.page for block in _PYTHON} == {"README.md", "bundles.md", "lint.md", "run.md"}
+
+
+def test_the_launch_file_of_a_page_is_that_of_the_examples() -> None:
+    """Which is run by the tests of launches, and by what the example's first line says."""
+    (block,) = (b for page in PAGES for b in blocks(page) if b.language == "yaml")
+    example = (EXAMPLES / "vector_add.yaml").read_text().splitlines()
+    assert [line for line in example if not line.startswith("# ")] == list(block.lines)
+
+
+#: Blocks that show a part of a listing: the page, how they begin, and what the listing is of.
+_EXCERPTS = {
+    ("README.md", "label_003D:"): F4GEMM,
+    ("README.md", "v_mfma_scale"): F4GEMM,
+    ("listing.md", "// Listing of"): F4GEMM,
+}
+
+
+@pytest.mark.parametrize(("page", "start"), _EXCERPTS)
+def test_what_is_shown_of_a_listing_is_in_it(page: str, start: str, tmp_path: Path) -> None:
+    path = next(path for path in PAGES if path.name == page)
+    (block,) = (b for b in blocks(path) if b.lines[0].startswith(start))
+    if not _f4gemm(tmp_path):
+        _skip_if([f"{page}: {start}"])
+    done, _ = coasm_command(tmp_path, f"coasm disasm {_EXCERPTS[page, start]}")
+    listing = (tmp_path / F4GEMM).with_suffix(".s").read_text()
+    assert done == 0 and pattern(block.lines).search(" ".join(listing.split()))

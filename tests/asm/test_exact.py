@@ -22,6 +22,7 @@ from coasm.target import PROCESSORS, TargetID
 from coasm.trips import RoundTrip, roundtrip
 from tests.asm.tools import built, dump, loaded, patched_words
 from tests.counting import programs
+from tests.docs import roundtrip_table
 
 #: Programs of LLVM that the trip of one hostile code section may start: twice what it takes now,
 #: and far from one for each of its instructions or of the words on which one crashes.
@@ -82,11 +83,19 @@ def test_plain_clang_takes_the_listings_of_real_objects(
 
 @pytest.mark.slow
 def test_all_real_objects(corpus: list[Path], llvm: Llvm) -> None:
+    """And the README's table, which is of the whole sample."""
+    sums: dict[str, list[int]] = {}
     for path in corpus:
         co = load(path)
         found = roundtrip(co, llvm)
         assert _ok(found), f"{path.name}: {found}"
         assert found.raw == 0, path.name
+        row = [1, 1, 1, 1, found.instructions or 0, found.pinned or 0, 0]
+        for name in (found.target or "", "all"):
+            sums[name] = [a + b for a, b in zip(sums.get(name, [0] * 7), row, strict=True)]
+    table = roundtrip_table()
+    if len(corpus) == table["all"][0]:
+        assert table == {name: tuple(row) for name, row in sums.items()}
 
 
 # --- noise ---------------------------------------------------------------------------------

@@ -1,0 +1,96 @@
+"""What README and docs name is there: files, links, options, rules, targets of make, extras."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from coasm.cli.app import COMMANDS
+from coasm.linter.rules import RULES
+from tests.docs import PAGES, ROOT
+
+#: Options that are not coasm's: of the linker (docs/listing.md), of typer, of benchmarks.
+_OF_OTHERS = {
+    *("--no-rosegment", "--hash-style", "--build-id", "--image-base", "--disable-new-dtags"),
+    *("--install-completion", "--help", "--reduce"),
+}
+
+
+def _text(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+_HOUSE = _text(ROOT / "docs" / "how-it-is-built.md")
+
+
+def test_every_link_leads_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)", _text(page)):
+            assert target.startswith("https://") or (page.parent / target).is_file(), target
+
+
+def test_every_target_of_make_and_every_extra_is_there() -> None:
+    made = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    project = (ROOT / "pyproject.toml").read_text()
+    extras = re.search(r"^\[project\.optional-dependencies\]\n(.*?)^\[", project, re.M | re.S)
+    assert extras
+    named = set(re.findall(r"^(\w+) = \[", extras[1], re.MULTILINE))
+    everything = "".join(map(_text, PAGES))
+    targets = set(re.findall(r"(?:`|^    )make ([a-z]+)", everything, re.MULTILINE))
+    assert {"run", "test", "bench"} <= targets <= made
+    assert {"hip"} <= set(re.findall(r"'\.\[(\w+)\]'", everything)) <= named
+
+
+def test_every_benchmark_that_a_page_names_is_there() -> None:
+    found = {n for page in PAGES for n in re.findall(r"-m benchmarks ([a-z-]+)", _text(page))}
+    assert {"hip", "lint-mutants", "random-c"} <= found
+    source = (ROOT / "benchmarks" / "__main__.py").read_text()
+    assert not [name for name in found if f'"{name}"' not in source]
+
+
+def test_every_path_that_a_page_names_is_there() -> None:
+    roots = "coasm|docs|tests|examples|scripts|benchmarks"
+    for page in PAGES:
+        for path in re.findall(rf"(?<![\w/.])((?:{roots})/[\w./-]+\w/?)", _text(page)):
+            assert (ROOT / path).exists(), f"{page.name}: {path}"
+
+
+def test_the_page_on_the_house_names_what_is_there() -> None:
+    everything = [p for room in ("coasm", "tests") for p in (ROOT / room).rglob("*.py")]
+    names = re.findall(r"`((?:\w+/)*\w+\.py)`", _HOUSE)
+    assert len(names) > 60
+    for name in names:
+        assert any(path.as_posix().endswith(f"/{name}") for path in everything), name
+
+
+def test_every_room_and_every_module_is_in_the_page_on_the_house() -> None:
+    modules = [*(ROOT / "coasm").glob("*.py")]
+    for room in (path for path in (ROOT / "coasm").iterdir() if (path / "__init__.py").exists()):
+        assert f"| `coasm/{room.name}/` |" in _HOUSE
+        if f"| in `{room.name}/` |" in _HOUSE:
+            modules += [path for path in room.glob("*.py") if path.name != "__init__.py"]
+    for path in modules:
+        assert re.search(rf"`(coasm/)?{path.name}`", _HOUSE), path
+
+
+def test_every_rule_of_lint_has_a_row_and_no_other() -> None:
+    page = _text(ROOT / "docs" / "lint.md")
+    checked = page[page.index("## What is checked") : page.index("## To have it mended")]
+    rows = re.findall(r"^\| (`.*?) \|", checked, re.MULTILINE)
+    assert set(re.findall(r"`([\w-]+)`", "".join(rows))) == set(RULES)
+
+
+def test_every_option_that_a_page_names_is_there() -> None:
+    """Of coasm: in a code span that begins with it, or behind ``coasm COMMAND``."""
+    known = set(_OF_OTHERS)
+    for command in COMMANDS:
+        asked = [sys.executable, "-m", "coasm", command, "--help"]
+        text = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        known |= set(re.findall(r"(?<!\S)--[a-z][a-z-]*", text))
+    for page in PAGES:
+        spans = re.findall(r"`(--[^`]+)`", _text(page))
+        spans += re.findall(r"coasm [a-z]+ [^\n`]*", _text(page))
+        named = {name for span in spans for name in re.findall(r"(?<!\S)--[a-z][a-z-]*", span)}
+        assert named <= known, f"{page.name}: {named - known}"
