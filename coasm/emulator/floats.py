@@ -32,7 +32,7 @@ from coasm.emulator.operands import (
     store,
 )
 from coasm.emulator.table import GFX950, row
-from coasm.emulator.vector import compare, half_selects, is_plain, vector
+from coasm.emulator.vector import accumulating, compare, half_selects, is_plain, vector
 from coasm.isa import VCC, Literal, Operand, Parsed, Register
 
 __all__ = ["INVALID", "fma32", "fma64", "on_invalid"]
@@ -72,14 +72,20 @@ def _check_rounding(ctx: Context, kinds: set[str]) -> None:
         raise Fault("a rounding mode other than to nearest even is not emulated")
 
 
-def _output(ctx: Context, parsed: Parsed, kind: str) -> Callable[[Array], Array] | None:
-    """What happens to a result before it is stored: output modifier, clamp, denormals."""
+def _output(
+    ctx: Context, parsed: Parsed, kind: str, limited: bool = False
+) -> Callable[[Array], Array] | None:
+    """What happens to a result before it is stored: output modifier, clamp, denormals.
+
+    *limited*: the function has seen to FP16_OVFL itself; any other infinite result is an error.
+    """
     scale = {"mul:2": 2.0, "mul:4": 4.0, "div:2": 0.5}.get(
         next((f"{k}:{parsed.modifiers[k]}" for k in ("mul", "div") if k in parsed.modifiers), "")
     )
     clamp = "clamp" in parsed.modifiers
     flushes = ctx.flushes_out(kind)
-    if scale is None and not clamp and not flushes:
+    guards = kind == "f16" and bool(ctx.mode & FP16_OVFL) and not limited
+    if scale is None and not clamp and not flushes and not guards:
         return None
     dtype = DTYPES[kind]
     nan_is_zero = bool(ctx.mode & DX10_CLAMP)
@@ -90,6 +96,8 @@ def _output(ctx: Context, parsed: Parsed, kind: str) -> Callable[[Array], Array]
     def finish(value: Array) -> Array:
         if scale is not None:
             value = flush(value) * dtype(scale)
+        if guards and np.isinf(value).any():
+            raise Fault("an infinite f16 is not emulated where FP16_OVFL is set")
         if clamp:
             low = np.where(np.isnan(value), dtype(0), value) if nan_is_zero else value
             value = np.minimum(np.where(low <= 0, dtype(0), low), dtype(1))
@@ -99,11 +107,17 @@ def _output(ctx: Context, parsed: Parsed, kind: str) -> Callable[[Array], Array]
 
 
 def floating(
-    kinds: str, function: Function, *, keep: bool = False, exact: bool = False
+    kinds: str,
+    function: Function,
+    *,
+    keep: bool = False,
+    exact: bool = False,
+    limited: bool = False,
 ) -> Callable[[Context, Parsed], Step]:
     """A float ``dst = function(*sources)``.
 
     *exact*: the result is never rounded and never denormal unless an operand is (minimum, ...).
+    *limited*: as for :func:`_output`.
     """
     out, *sources = kinds.split()
     dtype = DTYPES[out]
@@ -115,7 +129,7 @@ def floating(
             return _direct(ctx, parsed, function)  # type: ignore[arg-type]
         gets = [ctx.source(parsed, at + 1, kind) for at, kind in enumerate(sources)]
         put = ctx.target(parsed, out, keep=keep)
-        finish = _output(ctx, parsed, out)
+        finish = _output(ctx, parsed, out, limited)
         if exact and not parsed.modifiers:
             finish = None
         ctx.now_clean = out == "f32" and ctx.flushes_out("f32")
@@ -700,7 +714,7 @@ def _to_half(ctx: Context, parsed: Parsed) -> Step:
             )
         return value
 
-    return floating("f16 f32", compute)(ctx, parsed)
+    return floating("f16 f32", compute, limited=True)(ctx, parsed)
 
 
 row("v_cvt_f16_f32", _to_half)
@@ -1024,3 +1038,25 @@ def _packed_move(ctx: Context, parsed: Parsed) -> Step:
 
 
 row("v_pk_mov_b32", _packed_move)
+
+
+def _dot2(kind: str) -> Function:
+    """``c + a.low * b.low + a.high * b.high`` in float32; a product is exact."""
+
+    def wide(value: Array, up: int) -> Array:
+        half = value >> np.uint32(up) & np.uint32(0xFFFF)
+        if kind == "bf16":
+            return (half << np.uint32(16)).view(np.float32)
+        return half.astype(np.uint16).view(np.float16).astype(np.float32)
+
+    def compute(a: Array, b: Array, c: Array) -> Array:
+        sources = [wide(v, up) for up in (0, 16) for v in (a, b)]
+        total = c + sources[0] * sources[1] + sources[2] * sources[3]
+        return default_nan(total, (c, *sources)) if INVALID[0] else total
+
+    return compute
+
+
+_DOT = "the two additions of a dot product are rounded one after the other"
+row("v_dot2c_f32_f16", accumulating("f32 u32 u32", _dot2("f16")), _DOT)
+row("v_dot2c_f32_bf16", accumulating("f32 u32 u32", _dot2("bf16")), _DOT, since=GFX950)

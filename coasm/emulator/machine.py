@@ -13,6 +13,7 @@ import numpy as np
 
 import coasm.emulator.matrix  # its rows
 import coasm.emulator.mem  # its rows
+import coasm.emulator.narrow  # its rows
 import coasm.emulator.scalar  # its rows
 from coasm.emulator import floats, ports
 from coasm.emulator.control import Control, controls

@@ -22,11 +22,13 @@ from coasm.emulator.operands import DTYPES, Array, Context, Step, constant64
 from coasm.emulator.table import GFX942, GFX950, row
 from coasm.isa import VGPR, Literal, Operand, Parsed, Register
 
-__all__ = ["source_keys"]
+__all__ = ["FORMATS", "Format", "source_keys", "values_of"]
 
 _NOTE = (
     "the dot products of an MFMA are exact and rounded once; the hardware's order is not published"
 )
+#: Source: Tensile, ``DataTypes_XFloat32.hpp``.
+_XF32 = "xf32 cuts 13 bits off an f32, as AMD's libraries do; how hardware rounds is not published"
 
 
 class Format(NamedTuple):
@@ -45,6 +47,7 @@ _F8F6F4 = (
 )
 FORMATS = {
     "f32": Format(32, "float32"),
+    "xf32": Format(32, "xfloat32"),
     "f64": Format(64, "float64"),
     "f16": Format(16, "float16"),
     "bf16": Format(16, "bfloat16"),
@@ -53,11 +56,12 @@ FORMATS = {
     "bf8": Format(8, "float8_e5m2"),
     "fp8_fnuz": Format(8, "float8_e4m3fnuz"),
     "bf8_fnuz": Format(8, "float8_e5m2fnuz"),
+    "fp4": Format(4, "float4_e2m1fn"),
 }
 
 
 @cache
-def _values(form: Format) -> Array:
+def values_of(form: Format) -> Array:
     """The float64 value of every code of a format of at most 8 bits."""
     import ml_dtypes
 
@@ -69,7 +73,7 @@ def _values(form: Format) -> Array:
 @cache
 def _pairs() -> Array:
     """For every byte, the float64 values of its low and high fp4 code, as one 16-byte item."""
-    values = _values(_F8F6F4[4])
+    values = values_of(_F8F6F4[4])
     codes = np.arange(256)
     both = np.stack([values[codes & 15], values[codes >> 4]], axis=-1)
     return np.ascontiguousarray(both).view(np.complex128)[:, 0]
@@ -82,14 +86,16 @@ def decode(raw: Array, form: Format) -> Array:
         items = _pairs().take(raw.view(np.uint8))
         return items.view(np.float64)
     if form.bits == 8:
-        return _values(form).take(raw.view(np.uint8))
+        return values_of(form).take(raw.view(np.uint8))
     if form.bits == 6:
         bits = np.unpackbits(raw.view(np.uint8), axis=-1, bitorder="little")
         codes = bits.reshape(*bits.shape[:-1], -1, 6) @ (1 << np.arange(6, dtype=np.uint8))
-        return _values(form).take(codes)
+        return values_of(form).take(codes)
     if form.name == "bfloat16":
         wide = raw.view(np.uint16).astype(np.uint32) << np.uint32(16)
         return wide.view(np.float32).astype(np.float64)
+    if form.name == "xfloat32":
+        return (raw & np.uint32(0xFFFF_E000)).view(np.float32).astype(np.float64)
     return raw.view(np.dtype(form.name)).astype(np.float64)
 
 
@@ -336,6 +342,8 @@ _TABLE: tuple[tuple[int, int, int, str, str, str, str], ...] = (
     (32, 2, 1, "f32", "f32", "f32", "f32_32x32x2_f32"),
     (16, 1, 4, "f32", "f32", "f32", "f32_16x16x1_4b_f32"),
     (16, 4, 1, "f32", "f32", "f32", "f32_16x16x4_f32"),
+    (32, 4, 1, "xf32", "xf32", "f32", "f32_32x32x4_xf32"),
+    (16, 8, 1, "xf32", "xf32", "f32", "f32_16x16x8_xf32"),
     (32, 4, 2, "f16", "f16", "f32", "f32_32x32x4_2b_f16"),
     (32, 8, 1, "f16", "f16", "f32", "f32_32x32x8_f16"),
     (16, 4, 4, "f16", "f16", "f32", "f32_16x16x4_4b_f16"),
@@ -357,7 +365,8 @@ _TABLE: tuple[tuple[int, int, int, str, str, str, str], ...] = (
 for _w, _k, _b, _fa, _fb, _out, _name in _TABLE:
     _wider = _fa in ("f16", "bf16", "i8") and _w * _k * _b == (1024 if _fa == "i8" else 512)
     _since = GFX950 if _wider else GFX942
-    row(f"v_mfma_{_name}", _dense(_w, _k, _b, _fa, _fb, _out), _NOTE, since=_since)
+    _note = f"{_NOTE}; {_XF32}" if _fa == "xf32" else _NOTE
+    row(f"v_mfma_{_name}", _dense(_w, _k, _b, _fa, _fb, _out), _note, since=_since)
 for _fa in ("fp8", "bf8"):
     for _fb in ("fp8", "bf8"):
         row(f"v_mfma_f32_16x16x32_{_fa}_{_fb}", _dense(16, 32, 1, _fa, _fb, "f32"), _NOTE)

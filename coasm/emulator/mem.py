@@ -181,6 +181,45 @@ def _ds_read(size: int, how: str = "u") -> Callable[[Context, Parsed], Step]:
     return build
 
 
+def _ds_read_transposed(bits: int) -> Callable[[Context, Parsed], Step]:
+    """16 lanes at a time read rows of 16 elements, and lane *i* of them gets column *i*.
+
+    A lane reads 64 bits (96 of 6-bit elements), so a row is what 4, 2 or 1 lanes read one after the
+    other. Source: LLVM, ``amdgpu.transpose_load``; proven by what Triton builds upon it.
+    """
+    size = 12 if bits == 6 else 8
+    count = 8 * size // bits  # elements of a lane, rows of a block
+    lane, element = np.arange(LANES)[:, None], np.arange(count)[None, :]
+    column = lane & 15
+    lanes, elements = lane & ~15 | element * 16 // count + column // count, column % count
+
+    def transposed(values: Array) -> Array:
+        flat = np.unpackbits(values.view(np.uint8), axis=-1, bitorder="little")
+        parts = flat.reshape(*values.shape[:2], count, bits)[:, lanes, elements]
+        packed = np.packbits(parts.reshape(*values.shape[:2], -1), axis=-1, bitorder="little")
+        return packed.view(np.uint32)
+
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        move = Move(ctx, parsed.operands[0], size, "u")
+        address, machine = _lds_address(ctx, parsed.operands[1]), ctx.machine
+        offset = parsed.number("offset")
+
+        def step(s: Group) -> None:
+            if not s.full:
+                raise Fault("a transposing read with lanes switched off is not emulated")
+            parts = ports.lds(machine, s, address(s, offset), size, _ANY_BYTE, _active(s))
+            if s.ds_queue:
+                ports.before_read(machine, s, parts, size)
+            if machine.race is not None:
+                machine.race.read(machine, s, parts, size)
+            loaded = np.ascontiguousarray(ports.load(parts, (s.n, LANES), size))
+            move.fill(s, transposed(loaded))
+
+        return step
+
+    return build
+
+
 def _ds_read2(size: int, scale: int) -> Callable[[Context, Parsed], Step]:
     def build(ctx: Context, parsed: Parsed) -> Step:
         rows = ctx.rows(parsed.operands[0])
@@ -278,6 +317,8 @@ for _name, _size, _how in (
     ("u16_d16_hi", 2, "u hi"),
 ):
     row(f"ds_read_{_name}", _ds_read(_size, _how))
+for _name, _bits in (("b64_tr_b16", 16), ("b64_tr_b8", 8), ("b64_tr_b4", 4), ("b96_tr_b6", 6)):
+    row(f"ds_read_{_name}", _ds_read_transposed(_bits), since=GFX950)
 for _name, _size, _how in (
     ("b8", 1, "u"),
     ("b16", 2, "u"),

@@ -30,7 +30,7 @@ from coasm.emulator.scalar import first_one, leading_signs, leading_zeros
 from coasm.emulator.table import GFX950, row
 from coasm.isa import VCC, VGPR, Literal, Parsed, Register
 
-__all__ = ["is_plain", "vector"]
+__all__ = ["accumulating", "is_plain", "vector"]
 
 Function = Callable[..., Any]
 _31 = np.uint32(31)
@@ -397,6 +397,37 @@ def _dot4(signed: bool) -> Function:
 
 row("v_dot4_u32_u8", vector("u32 u32 u32 u32", _dot4(False)))
 row("v_dot4_i32_i8", vector("u32 u32 u32 u32", _dot4(True)))
+
+
+def _dot2(a: Array, b: Array, c: Array) -> Array:
+    total = c.astype(np.int64)
+    for up in (np.uint32(0), np.uint32(16)):
+        x, y = ((v >> up).astype(np.uint16).view(np.int16).astype(np.int64) for v in (a, b))
+        total = total + x * y
+    return total.astype(np.uint32)
+
+
+def accumulating(kinds: str, function: Function) -> Callable[[Context, Parsed], Step]:
+    """A dot product whose addend is the result register; *kinds* as for :func:`vector`."""
+    out, *sources = kinds.split()
+
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        if any(isinstance(op, Literal) and isinstance(op.value, float) for op in parsed.operands):
+            raise Fault("a floating-point constant as packed numbers is not emulated")
+        gets = [ctx.source(parsed, at + 1, kind) for at, kind in enumerate(sources)]
+        d, put = ctx.k(parsed.operands[0]), ctx.target(parsed, out)
+
+        def step(s: Group) -> None:
+            old = s.u[d].view(DTYPES[out])
+            put(s, np.asarray(function(*(get(s) for get in gets), old)))
+
+        return step
+
+    return build
+
+
+row("v_dot4c_i32_i8", accumulating("u32 u32 u32", _dot4(True)))
+row("v_dot2c_i32_i16", accumulating("u32 u32 u32", _dot2))
 
 
 # Carry.

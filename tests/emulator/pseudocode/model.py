@@ -196,7 +196,7 @@ def _operand(case: Case, wave: Wave, at: int, field: Field, lane: int) -> int:
 def _packed(case: Case, wave: Wave, at: int, field: Field, bits: int) -> int:
     size = field.bits // 2
     mask = (1 << size) - 1
-    if case.mnemonic == "v_pk_mov_b32":
+    if case.mnemonic == "v_pk_mov_b32" or case.form != "vop3p":
         return bits
     picks = case.modifiers["op_sel"][at], case.modifiers["op_sel_hi"][at]
     halves = [bits >> size * pick & mask for pick in picks]

@@ -1,0 +1,222 @@
+"""Numbers of 8 and of 4 bits: conversions against ml_dtypes, transposing reads, dot products.
+
+A transposing read is compared with what the description of LLVM's ``amdgpu.transpose_load`` says
+of it; that matrix products which Triton builds upon it are right is in ``tests/compilers``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from coasm.errors import CoasmError
+from coasm.llvm import Llvm
+from tests.emulator.harness import assemble, run
+
+#: A register of each lane in, up to four out.
+_FRAME = """
+s_load_dwordx4 s[4:7], s[0:1], 0x0
+v_lshlrev_b32 v1, 4, v0
+s_waitcnt lgkmcnt(0)
+global_load_dwordx4 v[4:7], v1, s[4:5]
+s_waitcnt vmcnt(0)
+{body}
+global_store_dwordx4 v1, v[8:11], s[6:7]
+s_endpgm
+"""
+_OVFL = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 23, 1), 1\n"
+_FNUZ = {"fp8": ml_dtypes.float8_e4m3fnuz, "bf8": ml_dtypes.float8_e5m2fnuz}
+_OCP = {"fp8": ml_dtypes.float8_e4m3fn, "bf8": ml_dtypes.float8_e5m2}
+_FP4 = ml_dtypes.float4_e2m1fn
+_FLOATS: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
+
+
+def _type(target: str, name: str) -> Any:
+    return _FP4 if name == "fp4" else (_FNUZ if target == "gfx942" else _OCP)[name]
+
+
+def _lanes(
+    llvm: Llvm, target: str, body: str, values: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """v[8:11] of each lane after *body*, where v[4:7] held a row of *values* (uint32 [64, 4])."""
+    out = np.zeros((64, 4), np.uint32)
+    co = assemble(llvm, _FRAME.format(body=body), target, lds=2048)
+    run(llvm, co, "k", [np.ascontiguousarray(values, np.uint32), out])
+    return out
+
+
+def _same(got: Any, want: Any) -> None:
+    """Equal, zeros with their signs, NaNs whatever their payload."""
+    a, b = (np.asarray(v).astype(np.float64) for v in (got, want))
+    wrong = ~((a == b) & (np.signbit(a) == np.signbit(b)) | (np.isnan(a) & np.isnan(b)))
+    assert not wrong.any(), (a[wrong][:5], b[wrong][:5])
+
+
+def _wide_numbers() -> np.ndarray[Any, Any]:
+    """128 float32: every kind, ties between two numbers of 8 bits, what is too large or small."""
+    draw = np.random.default_rng(3)
+    edges = [0.0, -0.0, np.inf, -np.inf, np.nan, 240, 248, 256, 448, 464, 465, 480, -1e9, 57344,
+             61440, 65536, 1e-9, -1e-9, 2**-10, 2**-11, 3 * 2**-11, 2**-17, 1.0625, 1.1875, -1.125,
+             2**-16, 2**-8, 3.0e38, 1e-40, 5, 6, 7, 0.25, 0.75]  # fmt: skip
+    some = draw.standard_normal(128 - len(edges)) * np.exp2(draw.uniform(-18, 10, 128 - len(edges)))
+    return np.array([*edges, *some], np.float32)
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+@pytest.mark.parametrize("name", ["fp8", "bf8"])
+def test_every_code_as_float32(llvm: Llvm, target: str, name: str) -> None:
+    """v_cvt_f32_fp8, v_cvt_f32_bf8, v_cvt_pk_f32_fp8, v_cvt_pk_f32_bf8: all codes, all parts."""
+    codes = np.arange(256, dtype=np.uint8)
+    values = np.zeros((64, 4), np.uint32)
+    values[:, 0] = codes.view(np.uint32)
+    want = codes.view(_type(target, name)).astype(np.float32).reshape(64, 4)
+    one = "".join(f"v_cvt_f32_{name}_sdwa v{8 + at}, v4 src0_sel:BYTE_{at}\n" for at in range(4))
+    _same(_lanes(llvm, target, one, values).view(np.float32), want)
+    pair = f"v_cvt_pk_f32_{name} v[8:9], v4\nv_cvt_pk_f32_{name}_sdwa v[10:11], v4 src0_sel:WORD_1"
+    _same(_lanes(llvm, target, pair, values).view(np.float32), want)
+
+
+@pytest.mark.parametrize("clamps", [False, True])
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+@pytest.mark.parametrize("name", ["fp8", "bf8"])
+def test_float32_as_eight_bits(llvm: Llvm, target: str, name: str, clamps: bool) -> None:
+    """v_cvt_pk_fp8_f32, v_cvt_pk_bf8_f32 into either half; the other half stays."""
+    dtype, numbers = _type(target, name), _wide_numbers()
+    if clamps:
+        numbers = np.where(np.isinf(numbers), np.float32(1), numbers)
+    values = np.full((64, 4), 0x12345678, np.uint32)
+    values[:, :2] = numbers.view(np.uint32).reshape(64, 2)
+    body = _OVFL * clamps + (
+        f"v_mov_b32 v8, v6\nv_cvt_pk_{name}_f32 v8, v4, v5\n"
+        f"v_mov_b32 v9, v6\nv_cvt_pk_{name}_f32 v9, -v4, |v5| op_sel:[0,0,1]"
+    )
+    out = _lanes(llvm, target, body, values)[:, :2].copy().view(np.uint8).reshape(64, 8)
+    largest = float(ml_dtypes.finfo(dtype).max)
+    pairs = numbers.reshape(64, 2)
+    if clamps:
+        pairs = np.clip(pairs, -largest, largest)
+    low = pairs.astype(dtype)
+    high = np.stack([-pairs[:, 0], np.abs(pairs[:, 1])], axis=-1).astype(dtype)
+    _same(out[:, 0:2].copy().view(dtype), low)
+    _same(out[:, 6:8].copy().view(dtype), high)
+    assert (out[:, 2:4] == [0x34, 0x12]).all()
+    assert (out[:, 4:6] == [0x78, 0x56]).all()
+
+
+def test_an_infinity_that_would_be_clamped_is_refused(llvm: Llvm) -> None:
+    values = np.full((64, 4), 0x7F80_0000, np.uint32)
+    with pytest.raises(CoasmError, match="an infinity as a number of 8 bits"):
+        _lanes(llvm, "gfx942", _OVFL + "v_cvt_pk_fp8_f32 v8, v4, v5", values)
+
+
+@pytest.mark.parametrize("kind", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize("name", ["fp8", "bf8", "fp4"])
+@pytest.mark.parametrize("power", [0, 3, -5])
+def test_scaled_to_wide(llvm: Llvm, kind: str, name: str, power: int) -> None:
+    """v_cvt_scalef32_pk_{f32,f16,bf16}_{fp8,bf8,fp4}: codes times the scale."""
+    codes = np.arange(256, dtype=np.uint8)
+    values = np.zeros((64, 4), np.uint32)
+    values[:, 0] = codes.view(np.uint32)
+    values[:, 1] = np.float32(1.75 * 2.0**power).view(np.uint32)  # only the exponent counts
+    wide = kind == "f32"
+    parts = 4 if name == "fp4" else 2
+    body, places = "", []
+    for at in range(parts):
+        pick = f" op_sel:[{at & 1},{at >> 1}]" if parts == 4 else f" op_sel:[{at},0]"
+        d = 8 + (2 * (at % 2) if wide else at)
+        places.append(2 * (at % 2) if wide else at)
+        target = f"v[{d}:{d + 1}]" if wide else f"v{d}"
+        if not (wide and at > 1):
+            body += f"v_cvt_scalef32_pk_{kind}_{name} {target}, v4, v5{pick}\n"
+    out = _lanes(llvm, "gfx950", body, values)
+    for at in range(2 if wide else parts):
+        if name == "fp4":
+            byte = codes.reshape(64, 4)[:, at]
+            pair = np.stack([byte & 15, byte >> 4], axis=-1).view(_FP4)
+        else:
+            pair = codes.reshape(64, 4)[:, 2 * at : 2 * at + 2].view(_type("gfx950", name))
+        with np.errstate(over="ignore"):
+            want = (pair.astype(np.float64) * 2.0**power).astype(_FLOATS[kind])
+        got = out[:, places[at] : places[at] + (2 if wide else 1)].copy().view(_FLOATS[kind])
+        _same(got, want)
+
+
+@pytest.mark.parametrize("kind", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize("name", ["fp8", "bf8", "fp4"])
+@pytest.mark.parametrize("power", [0, 2, -4])
+def test_wide_to_scaled(llvm: Llvm, kind: str, name: str, power: int) -> None:
+    """v_cvt_scalef32_pk_{fp8,bf8,fp4}_{f32,f16,bf16}: numbers over the scale, the rest stays."""
+    dtype = _type("gfx950", name)
+    with np.errstate(over="ignore"):
+        numbers = _wide_numbers().astype(_FLOATS[kind])
+    if name == "fp4":
+        numbers = np.where(np.isnan(numbers), numbers.dtype.type(0.5), numbers)
+    if name == "fp4":
+        numbers = np.clip(numbers.astype(np.float32), -6, 6).astype(numbers.dtype)
+        numbers = (numbers.astype(np.float32) * 2.0**power).astype(numbers.dtype)
+    values = np.full((64, 4), 0x12345678, np.uint32)
+    raw = numbers.reshape(64, 2).view(np.uint32).reshape(64, -1)
+    values[:, : raw.shape[1]] = raw
+    values[:, 2] = np.float32(2.0**power).view(np.uint32)
+    sources = "v4, v5, v6" if kind == "f32" else "v4, v6"
+    zeros = "0,0" if kind == "f32" else "0"
+    sels = [f"[{zeros},0,0]", f"[{zeros},0,1]"] if name != "fp4" else [
+        f"[{zeros},{at & 1},{at >> 1}]" for at in range(4)
+    ]  # fmt: skip
+    body = "".join(
+        f"v_mov_b32 v{8 + at}, v7\nv_cvt_scalef32_pk_{name}_{kind} v{8 + at}, {sources}"
+        f" op_sel:{sel}\n"
+        for at, sel in enumerate(sels)
+    )
+    out = _lanes(llvm, "gfx950", body, values)
+    with np.errstate(over="ignore"):
+        want = (numbers.reshape(64, 2).astype(np.float64) / 2.0**power).astype(dtype)
+    for at in range(len(sels)):
+        size = 1 if name == "fp4" else 2
+        mine = out[:, at : at + 1].copy().view(np.uint8).reshape(64, 4)
+        part = mine[:, size * at : size * at + size].copy()
+        if name == "fp4":
+            part = np.concatenate([part & 15, part >> 4], axis=1)
+        _same(part.view(dtype), want)
+        kept = np.array([0x78, 0x56, 0x34, 0x12], np.uint8)
+        others = [byte for byte in range(4) if not size * at <= byte < size * at + size]
+        assert (mine[:, others] == kept[others]).all()
+
+
+@pytest.mark.parametrize("bits", [16, 8, 4, 6])
+def test_a_transposing_read(llvm: Llvm, bits: int) -> None:
+    """ds_read_b64_tr_b16, _b8, _b4, ds_read_b96_tr_b6: rows of 16 elements become columns."""
+    size = 12 if bits == 6 else 8
+    rows = 8 * size // bits
+    draw = np.random.default_rng(bits)
+    blocks = draw.integers(0, 1 << bits, (4, rows, 16))
+    stream = (blocks[..., None] >> np.arange(bits) & 1).astype(np.uint8).reshape(64, -1)
+    lanes = np.packbits(stream, axis=-1, bitorder="little").view(np.uint32)
+    values = np.zeros((64, 4), np.uint32)
+    values[:, : size // 4] = lanes
+    registers = f"v[8:{8 + size // 4 - 1}]"
+    body = (
+        f"v_mul_u32_u24 v2, {size}, v0\nds_write_b{8 * size} v2, v[4:{3 + size // 4}]\n"
+        "s_waitcnt lgkmcnt(0)\n"
+        f"ds_read_b{8 * size}_tr_b{bits} {registers}, v2\ns_waitcnt lgkmcnt(0)"
+    )
+    if bits == 6:  # 128-bit alignment is what compilers give it
+        body = body.replace("v_mul_u32_u24 v2, 12, v0", "v_mul_u32_u24 v2, 16, v0")
+    out = _lanes(llvm, "gfx950", body, values)[:, : size // 4].copy()
+    columns = blocks.transpose(0, 2, 1)
+    stream = (columns[..., None] >> np.arange(bits) & 1).astype(np.uint8).reshape(64, -1)
+    assert (out == np.packbits(stream, axis=-1, bitorder="little").view(np.uint32)).all()
+
+
+def test_a_number_that_overflows_with_fp16_ovfl_is_refused(llvm: Llvm) -> None:
+    """Whatever makes an f16: with MODE.FP16_OVFL it would be the largest number."""
+    values = np.full((64, 4), 0x7B007B00, np.uint32)
+    for body in ("v_add_f16 v8, v4, v5", "v_pk_add_f16 v8, v4, v5", "v_pk_fma_f16 v8, v4, v5, v5",
+                 "v_fma_f16 v8, v4, v5, v4", "v_fma_mixlo_f16 v8, v4, v5, v5 op_sel_hi:[1,1,1]",
+                 "v_ldexp_f16 v8, v4, v6"):  # fmt: skip
+        assert (_lanes(llvm, "gfx942", body, values)[:, 0] & 0x7FFF == 0x7C00).all()
+        with pytest.raises(CoasmError, match="FP16_OVFL"):
+            _lanes(llvm, "gfx942", _OVFL + body, values)
