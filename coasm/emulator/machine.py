@@ -297,7 +297,7 @@ class Machine:
         if row is None:
             return _raiser("this instruction is not emulated")
         processor = self.co.target.processor
-        if processor.version < row.since:
+        if not row.since <= processor.version[:2] <= row.until:
             return _raiser(f"{processor.name} has no {parsed.mnemonic}")
         taken = Taken(parsed.modifiers)
         context.begin()

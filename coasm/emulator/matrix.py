@@ -366,7 +366,9 @@ for _w, _k, _b, _fa, _fb, _out, _name in _TABLE:
     _wider = _fa in ("f16", "bf16", "i8") and _w * _k * _b == (1024 if _fa == "i8" else 512)
     _since = GFX950 if _wider else GFX942
     _note = f"{_NOTE}; {_XF32}" if _fa == "xf32" else _NOTE
-    row(f"v_mfma_{_name}", _dense(_w, _k, _b, _fa, _fb, _out), _note, since=_since)
+    _until = GFX942 if _fa == "xf32" else GFX950
+    _build = _dense(_w, _k, _b, _fa, _fb, _out)
+    row(f"v_mfma_{_name}", _build, _note, since=_since, until=_until)
 for _fa in ("fp8", "bf8"):
     for _fb in ("fp8", "bf8"):
         row(f"v_mfma_f32_16x16x32_{_fa}_{_fb}", _dense(16, 32, 1, _fa, _fb, "f32"), _NOTE)

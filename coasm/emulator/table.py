@@ -25,21 +25,28 @@ class Row(NamedTuple):
     """One instruction: how it is prepared, and what of it is less than exact.
 
     ``inert``: the modifiers that change no result, by name; every other one the builder takes or
-    the instruction is refused. ``since``: the first GFX version that has it.
+    the instruction is refused. ``since``, ``until``: the first and the last GFX version (of the
+    targets that are emulated) that have it.
     """
 
     build: Builder
     note: str = ""
     inert: str = ""
     since: tuple[int, int] = GFX942
+    until: tuple[int, int] = GFX950
 
 
 ROWS: dict[str, Row] = {}
 
 
 def row(
-    names: str, build: Builder, note: str = "", inert: str = "", since: tuple[int, int] = GFX942
+    names: str,
+    build: Builder,
+    note: str = "",
+    inert: str = "",
+    since: tuple[int, int] = GFX942,
+    until: tuple[int, int] = GFX950,
 ) -> None:
     """Add the rows of the mnemonics in *names*, separated by blanks."""
     for name in names.split():
-        ROWS[name] = Row(build, note, inert, since)
+        ROWS[name] = Row(build, note, inert, since, until)

@@ -43,7 +43,8 @@ def shape_of(name: str, target: str) -> Shape:
     assert match is not None, name
     _, out, size, k, blocks, form = match.groups()
     kinds: dict[str, Any] = {
-        "f64": np.float64, "f32": np.float32, "xf32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
+        "f64": np.float64, "f32": np.float32, "xf32": np.float32, "f16": np.float16,
+        "bf16": ml_dtypes.bfloat16,
         "i8": np.int8, "f8f6f4": _F8F6F4[0],
         "fp8": ml_dtypes.float8_e4m3fnuz if target == "gfx942" else ml_dtypes.float8_e4m3fn,
         "bf8": ml_dtypes.float8_e5m2fnuz if target == "gfx942" else ml_dtypes.float8_e5m2,
@@ -151,11 +152,9 @@ def _check(bench: Bench, line: str, shape: Shape, seed: int) -> None:
 
 def test_every_matrix_row(machine: tuple[str, Bench, dict[str, str]]) -> None:
     target, bench, forms = machine
-    since = {"gfx942": (9, 4), "gfx950": (9, 5)}[target]
+    version = {"gfx942": (9, 4), "gfx950": (9, 5)}[target]
     assert set(forms) == {
-        name
-        for name in MATRIX_ROWS
-        if ROWS[name].since <= since and not (target == "gfx950" and "xf32" in name)
+        name for name in MATRIX_ROWS if ROWS[name].since <= version <= ROWS[name].until
     }
     for name, form in forms.items():
         for seed in range(4):

@@ -220,3 +220,22 @@ def test_a_number_that_overflows_with_fp16_ovfl_is_refused(llvm: Llvm) -> None:
         assert (_lanes(llvm, "gfx942", body, values)[:, 0] & 0x7FFF == 0x7C00).all()
         with pytest.raises(CoasmError, match="FP16_OVFL"):
             _lanes(llvm, "gfx942", _OVFL + body, values)
+
+
+def test_offsets_that_meet_beyond_32_bits_are_refused(llvm: Llvm) -> None:
+    """What an i8 reduction of IREE does; an offset that is out of range either way reads 0."""
+    body = """
+    s_mov_b32 s8, s4
+    s_mov_b32 s9, s5
+    s_movk_i32 s10, {records}
+    s_mov_b32 s11, 0x27000
+    v_mov_b32 v2, -20
+    buffer_load_dword v8, v2, s[8:11], 0 offen offset:{offset}
+    s_waitcnt vmcnt(0)"""
+    values = np.full((64, 4), 7, np.uint32)
+    out = _lanes(llvm, "gfx942", body.format(records=64, offset=4), values)
+    assert (out[:, 0] == 0).all()
+    out = _lanes(llvm, "gfx942", body.format(records=64, offset=100), values)
+    assert (out[:, 0] == 0).all()
+    with pytest.raises(CoasmError, match="add up to more than 32 bits"):
+        _lanes(llvm, "gfx942", body.format(records=64, offset=20), values)
