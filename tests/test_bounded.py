@@ -14,7 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from coasm.bundle.compressed import pack
+from coasm.bundle.images import extract, find
+from coasm.bundle.table import read_offload
 from coasm.codeobject import load
+from coasm.errors import FormatError, ToolError
+from coasm.llvm import Llvm, limits
+from coasm.llvm.run import assemble, objdump
+from coasm.target import TargetID
 
 #: Address space of a process, in bytes.
 _MEMORY = 1500 << 20
@@ -117,6 +124,83 @@ def test_an_alignment_is_refused(fixture_objects: list[tuple[str, Path]], tmp_pa
     struct.pack_into("<Q", data, elf.header.shoff + 64 * section.index + 48, 1 << 31)
     said = _run(tmp_path, original, [("alignment", bytes(data))])
     assert "alignment 2147483648" in said
+
+
+_SOURCE = """\
+\t.amdgcn_target "amdgcn-amd-amdhsa--gfx942"
+\t.amdhsa_code_object_version 5
+\t.text
+\ts_endpgm
+"""
+# What a source says, and which limit ends the assembler.
+_LARGE = {
+    ".p2align 31\ns_nop 0": "MB",
+    ".zero 0x70000000": "MB",
+    ".fill 0x10000000, 8, 1": "MB",
+    ".rept 100000000\ns_nop 0\n.endr": "MB",
+    ".rept 10000\n.rept 10000\ns_nop 0\n.endr\n.endr": "MB",
+    ".rept 2000000000\n.endr": "s of processor time",
+}
+
+
+@pytest.mark.parametrize("body", _LARGE)
+def test_a_source_is_not_larger_than_its_text(
+    body: str, llvm: Llvm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "_MEMORY", 1 << 27)
+    monkeypatch.setattr(limits, "_SECONDS", 3)
+    monkeypatch.setattr(limits, "_WRITTEN", 1 << 24)
+    with pytest.raises(ToolError, match="for an input of") as caught:
+        assemble(llvm, (_SOURCE + body + "\n").encode(), TargetID.parse("gfx942"), 5)
+    if _LARGE[body] != "MB":  # which of memory and time ends first depends on the machine
+        assert _LARGE[body] in str(caught.value)
+
+
+def test_a_disassembly_is_bounded(
+    llvm: Llvm, fixture_objects: list[tuple[str, Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = dict(fixture_objects)["sections-gfx942-v5"]
+    whole = objdump(llvm, [path], TargetID.parse("gfx942"))
+    assert whole.complete and len(whole.text) > 200
+    monkeypatch.setattr(limits, "written", lambda given: 200)
+    with pytest.raises(ToolError, match="for an input of"):
+        objdump(llvm, [path], TargetID.parse("gfx942"))
+
+
+def _image(size: int) -> bytes:
+    """An offload bundle with one image of *size* zeros, compressed."""
+    name = b"hipv4-amdgcn-amd-amdhsa--gfx942"
+    head = b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<QQQQ", 1, 4096, size, len(name)) + name
+    data = head.ljust(4096, b"\0") + bytes(size)
+    return pack(data, 2, "zstd", 1 << 30)
+
+
+@pytest.mark.parametrize("size", (8 << 20, 64 << 20))
+def test_a_bundle_unpacks_to_what_its_bytes_deserve(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "bomb.hipfb"
+    path.write_bytes(_image(size))
+    assert path.stat().st_size < 16 << 10
+    with pytest.raises(FormatError, match="COASM_MAX_UNPACKED sets another"):
+        find(path)
+    monkeypatch.setenv("COASM_MAX_UNPACKED", str(1 << 28))
+    (entry,) = find(path)
+    assert extract(entry) == bytes(size)
+    monkeypatch.setenv("COASM_MAX_UNPACKED", "1G")
+    with pytest.raises(FormatError, match="COASM_MAX_UNPACKED=1G: expected a number of bytes"):
+        find(path)
+
+
+def test_entries_of_an_offload_binary_share_no_strings() -> None:
+    count = 1024
+    table, strings = 40, 40 + 40 * count
+    text = strings + 24 * count
+    front = struct.pack("<4sIQQQQ", b"\x10\xff\x10\xad", 3, text + 8, table, count, 0)
+    entry = struct.pack("<HHIQQQQ", 2, 4, 0, strings, count, text, 0)
+    data = front + entry * count + struct.pack("<QQQ", text, text, 1) * count + b"k" + bytes(7)
+    with pytest.raises(FormatError, match="its strings are outside of it"):
+        read_offload(data, len(data), "x")
 
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS")

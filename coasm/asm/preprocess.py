@@ -48,7 +48,8 @@ def preprocessed(
                 *([f"-mcpu={target}"] if target is not None else []),
                 *(part for one in folders for part in ("-I", one)),
                 *(path, "-o", out),
-            ]
+            ],
+            len(text),
         )
         if made.returncode != 0:
             said = made.stderr.decode("utf-8", "surrogateescape").replace(path, name)

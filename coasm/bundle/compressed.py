@@ -9,6 +9,7 @@ size unpacked (32, 32, 64 bits), and the first eight bytes of the MD5 of what is
 from __future__ import annotations
 
 import hashlib
+import os
 import struct
 import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,8 +25,12 @@ __all__ = ["CCOB_MAGIC", "MAX_UNPACKED", "Header", "pack", "peek", "read_header"
 
 CCOB_MAGIC = b"CCOB"
 
-#: Bytes that one bundle may have unpacked; a header that claims more is refused.
+#: Bytes that any bundle may have unpacked, and how many times its own size another may: those of
+#: hipcc have up to 23 times theirs, a kilobyte of zstd can be 20 MB of zeros.
 MAX_UNPACKED = 1 << 30
+_FREE, _MAX_RATIO = 1 << 20, 256
+#: Another limit, in bytes, for all bundles: for who has one that these keep out.
+LIMIT_VARIABLE = "COASM_MAX_UNPACKED"
 
 _LAYOUTS = {
     1: struct.Struct("<4sHHI8s"),
@@ -69,15 +74,31 @@ def read_header(data: Buffer, at: int, end: int, where: str) -> Header:
     if end - at < layout.size:
         raise FormatError(f"{where}: cut short: {end - at} bytes, its header has {layout.size}")
     total, unpacked, digest = layout.unpack_from(data, at)[-3:]
-    if unpacked > MAX_UNPACKED:
-        raise FormatError(
-            f"{where}: says it has {unpacked:,} bytes unpacked; the limit is {MAX_UNPACKED:,}"
-        )
+    here = end - at if version == 1 else min(total, end - at)
+    _check_unpacked(unpacked, here, where)
     if version == 1:
         total = layout.size + _stream_size(data, at + layout.size, end, method, unpacked, where)
+        _check_unpacked(unpacked, total, where)
     elif total < layout.size or total > end - at:
         raise FormatError(f"{where}: says it has {total:,} bytes, {end - at:,} are there")
     return Header(version, _METHODS[method], total, unpacked, digest, layout.size)
+
+
+def _check_unpacked(unpacked: int, size: int, where: str) -> None:
+    """Refuse a bundle of *size* bytes that says it has more unpacked than those deserve.
+
+    Raises:
+        FormatError: it does; or the variable holds no number.
+    """
+    own = os.environ.get(LIMIT_VARIABLE, "")
+    if own and not own.isdecimal():
+        raise FormatError(f"{LIMIT_VARIABLE}={own}: expected a number of bytes")
+    limit = int(own) if own else min(MAX_UNPACKED, _FREE + _MAX_RATIO * size)
+    if unpacked > limit:
+        raise FormatError(
+            f"{where}: says it has {unpacked:,} bytes unpacked; the limit for its {size:,} bytes "
+            f"is {limit:,} ({LIMIT_VARIABLE} sets another)"
+        )
 
 
 def unpack(data: Buffer, at: int, header: Header, where: str) -> bytes:
@@ -168,8 +189,6 @@ def pack(data: bytes, version: int, method: str, room: int) -> bytes:
         if layout.size + len(body) <= room:
             break
     total = layout.size + len(body)
-    if len(data) > MAX_UNPACKED:
-        raise UnsupportedError(f"a bundle of {len(data):,} bytes; the limit is {MAX_UNPACKED:,}")
     digest = hashlib.md5(data, usedforsecurity=False).digest()[:8]
     sizes = (len(data),) if version == 1 else (total, len(data))
     return layout.pack(CCOB_MAGIC, version, _METHODS.index(method), *sizes, digest) + body

@@ -98,6 +98,7 @@ def read_bundle(data: bytes, limit: int, where: str) -> Table | None:
     if count > MAX_IMAGES or head + count * _RECORD.size > limit:
         raise FormatError(f"{where}: says it holds {count} images, more than fit")
     images: list[Image] = []
+    known: set[str] = set()
     at = head
     for number in range(count):
         if at + _RECORD.size > limit:
@@ -111,8 +112,9 @@ def read_bundle(data: bytes, limit: int, where: str) -> Table | None:
         if end > len(data):
             return None
         entry_id = _text(data[at + _RECORD.size : end])
-        if any(image.id == entry_id for image in images):
+        if entry_id in known:
             raise FormatError(f"{where}: two images with the ID {entry_id!r}")
+        known.add(entry_id)
         images.append(Image(entry_id, offset, size, at, at + 8))
         at = end
     return Table(tuple(images), at, _checked(images, at, limit, where))
@@ -143,13 +145,15 @@ def read_offload(data: bytes, limit: int, where: str) -> Table | None:
     if count > MAX_IMAGES or entries + count * _OFFLOAD_ENTRY.size > size:
         raise FormatError(f"{where}: its {count} entries are outside of it")
     images = []
+    left = size  # bytes of records of strings, which no two entries share
     front = entries + count * _OFFLOAD_ENTRY.size
     for number in range(count):
         at = entries + number * _OFFLOAD_ENTRY.size
         _, kind, _, strings_at, strings, offset, length = _OFFLOAD_ENTRY.unpack_from(data, at)
         named: dict[str, str] = {}
         step = 16 if version == 1 else 24
-        if strings > MAX_IMAGES or strings_at + strings * step > size:
+        left -= strings * step
+        if left < 0 or strings > MAX_IMAGES or strings_at + strings * step > size:
             raise FormatError(f"{where}: image {number}: its strings are outside of it")
         front = max(front, strings_at + strings * step)
         for position in range(strings_at, strings_at + strings * step, step):

@@ -16,6 +16,7 @@ import tempfile
 from typing import IO
 
 from coasm.errors import CoasmError
+from coasm.llvm import limits
 from coasm.llvm.find import Llvm, find_llvm
 from coasm.llvm.run import (
     TIMEOUT,
@@ -62,6 +63,7 @@ def start_disassembly(path: str, directory: str | None) -> None:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.DEVNULL
         )
+        limits.confine(process.pid, os.path.getsize(path))
         _running[path, llvm.objdump] = (process, output)
         _start_assembler(llvm, target, max(ABI_TO_COV[header[8]], 4))
     except (OSError, ValueError, CoasmError):
@@ -87,6 +89,7 @@ def start_assembler_of(path: str, directory: str | None) -> None:
         write_bytes(os.path.join(folder, "in.s"), source)
         with open(os.path.join(folder, "in.s"), "rb") as file:
             working[tuple(command), source] = start_assembler(command, folder, file)
+        limits.confine(working[tuple(command), source][0].pid, len(source))
     except (OSError, ValueError, CoasmError):
         return  # whoever needs it will start it again, and say what is wrong
 
@@ -137,6 +140,8 @@ def take(path: str, tool: str) -> Dump | None:
             process.kill()
             process.wait()
             return None
+        if limits.is_ours(process.returncode):
+            raise limits.exceeded(tool, -process.returncode, os.path.getsize(path))
         output.seek(0)
         text = output.read().decode("utf-8", "surrogateescape")
     return Dump(text, process.returncode == 0)

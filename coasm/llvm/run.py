@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import IO, NamedTuple
 
 from coasm.errors import AssemblyError, ToolError, UnsupportedError
+from coasm.llvm import limits
 from coasm.llvm.find import Llvm
 from coasm.target import TargetID
 
@@ -68,25 +69,34 @@ class Setup(NamedTuple):
 PLAIN = Setup()
 
 
-def run(command: Sequence[str | os.PathLike[str]]) -> subprocess.CompletedProcess[bytes]:
-    """Run one tool to its end, its output captured.
+def run(
+    command: Sequence[str | os.PathLike[str]], given: int = 0
+) -> subprocess.CompletedProcess[bytes]:
+    """Run one tool to its end, its output captured. *given* are the bytes of its input files.
 
     Raises:
-        ToolError: it cannot be started, or does not end within :data:`TIMEOUT`.
+        ToolError: it cannot be started, does not end within :data:`TIMEOUT`, or exceeds a limit.
     """
     try:
-        return subprocess.run(
+        process = subprocess.Popen(
             [os.fspath(part) for part in command],
-            capture_output=True,
             stdin=subprocess.DEVNULL,
-            timeout=TIMEOUT,
-            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env=_environment(),
         )
-    except subprocess.TimeoutExpired:
-        raise ToolError(f"{command[0]} did not end within {TIMEOUT} s") from None
     except OSError as error:
         raise ToolError(f"cannot run {command[0]}: {error.strerror or error}") from None
+    with process:
+        limits.confine(process.pid, given)
+        try:
+            output, errors = process.communicate(timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise ToolError(f"{command[0]} did not end within {TIMEOUT} s") from None
+    if limits.is_ours(process.returncode, errors.decode("utf-8", "replace")):
+        raise limits.exceeded(command[0], -process.returncode, given)
+    return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
 
 def _environment() -> dict[str, str]:
@@ -100,8 +110,10 @@ _PIPE = 1 << 20
 _RATE = 100e6
 
 
-def _gather(command: Sequence[str | os.PathLike[str]]) -> tuple[bytes, int]:
+def _gather(command: Sequence[str | os.PathLike[str]], given: int) -> tuple[bytes, int]:
     """What a tool prints that writes each line by itself, and its exit status.
+
+    *given* are the bytes of its input.
 
     Who waits at the other end of a pipe is woken by each line, which costs as much as the tool;
     who comes by now and then finds thousands.
@@ -122,6 +134,8 @@ def _gather(command: Sequence[str | os.PathLike[str]]) -> tuple[bytes, int]:
         raise ToolError(f"cannot run {command[0]}: {error.strerror or error}") from None
     assert process.stdout is not None
     with process, process.stdout as output:
+        limits.confine(process.pid, given)
+        most = limits.written(given)
         os.set_blocking(output.fileno(), False)
         longest, pause = _enlarge(output.fileno()) / _RATE, 0.001
         limit = time.monotonic() + TIMEOUT
@@ -131,6 +145,10 @@ def _gather(command: Sequence[str | os.PathLike[str]]) -> tuple[bytes, int]:
             part = output.read(_PIPE)  # None where nothing is there yet
             if part:
                 parts.append(part)
+                most -= len(part)
+                if most < 0:
+                    process.kill()
+                    raise limits.exceeded(command[0], signal.SIGXFSZ, given)
             elif ended:
                 return b"".join(parts), process.returncode
             elif time.monotonic() > limit:
@@ -175,7 +193,10 @@ def objdump(
         *objdump_arguments(llvm, target, mattr),
         *paths,
     ]
-    output, status = _gather(command)
+    given = sum(os.path.getsize(path) for path in paths)
+    output, status = _gather(command, given)
+    if limits.is_ours(status):
+        raise limits.exceeded(command[0], -status, given)
     return Dump(output.decode("utf-8", "surrogateescape"), status == 0)
 
 
@@ -272,7 +293,11 @@ def start_assembler(
     """Start an assembler that reads *source*, or a pipe; the path is its output file."""
     out = os.path.join(folder, "out.o")
     process = subprocess.Popen(
-        [*command, out], stdin=source, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        [*command, out],
+        stdin=source,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=_environment(),
     )
     return process, out
 
@@ -304,15 +329,18 @@ def assemble(
             key = tuple(command)
             if (key, source) in working:
                 process, out = working.pop((key, source))
+                limits.confine(process.pid, len(source))
                 _, errors = process.communicate(timeout=TIMEOUT)
             elif key in waiting:
                 process, out = waiting.pop(key)
+                limits.confine(process.pid, len(source))
                 _, errors = process.communicate(source, TIMEOUT)
             else:
                 # From a file: what feeds a pipe wakes up a thousand times.
                 write_bytes(os.path.join(folder, "in.s"), source)
                 with open(os.path.join(folder, "in.s"), "rb") as file:
                     process, out = start_assembler(command, folder, file)
+                limits.confine(process.pid, len(source))
                 _, errors = process.communicate(timeout=TIMEOUT)
         except subprocess.TimeoutExpired:
             process.kill()
@@ -321,6 +349,8 @@ def assemble(
         except OSError as error:
             raise ToolError(f"cannot run {command[0]}: {error.strerror or error}") from None
         messages = errors.decode("utf-8", "surrogateescape")
+        if limits.is_ours(process.returncode, messages):
+            raise limits.exceeded(command[0], -process.returncode, len(source))
         if process.returncode < 0:
             name = signal.Signals(-process.returncode).name
             raise AssemblyError(f"the assembler crashed ({name}) on this input")
@@ -378,7 +408,8 @@ def link(llvm: Llvm, objects: Sequence[bytes], extra: Sequence[str] = ()) -> byt
             paths.append(os.path.join(folder, f"in{index}.o"))
             write_bytes(paths[-1], data)
         out = os.path.join(folder, "out.co")
-        done = run([llvm.lld, "--no-undefined", "-shared", *extra, *paths, "-o", out])
+        given = sum(map(len, objects))
+        done = run([llvm.lld, "--no-undefined", "-shared", *extra, *paths, "-o", out], given)
         if done.returncode != 0 or not os.path.exists(out):
             text = done.stderr.decode("utf-8", "replace").replace(folder + os.sep, "")
             raise AssemblyError(f"the linker refused the object:\n{text.rstrip()}")

@@ -120,7 +120,7 @@ def test_other_versions_and_methods() -> None:
 @pytest.mark.parametrize(("version", "method"), KINDS)
 def test_claims_more_than_the_limit(version: int, method: str) -> None:
     data = ccob(DATA, version, method, claims=MAX_UNPACKED + 1)
-    with pytest.raises(FormatError, match="the limit is"):
+    with pytest.raises(FormatError, match="the limit for"):
         read_header(data, 0, len(data), "x")
 
 
