@@ -25,6 +25,7 @@ from coasm.llvm.find import Llvm
 from tests.bundle.carriers import HOST, bundle, device, entry_id, host
 from tests.compare.objects import build, source
 from tests.docs import PAGES, ROOT, Block, Command, blocks, commands, pattern
+from tests.linter.sources import TOO_CLOSE, listing
 
 EXAMPLES = ROOT / "examples"
 
@@ -132,6 +133,7 @@ def _readme(folder: Path, llvm: Llvm) -> None:
     _f4gemm(folder)
     (folder / "YOUR_OBJECTS").mkdir()
     shutil.copy(folder / "kernel.co", folder / "YOUR_OBJECTS")
+    shutil.copy(folder / "kernel.co", folder / "YOUR.co")
 
 
 def _equivalence(folder: Path, llvm: Llvm) -> None:
@@ -225,14 +227,14 @@ def _weaken_a_wait(folder: Path) -> None:
 
 def _edit_three_places(folder: Path) -> None:
     """Two instructions more; and one less, behind a branch that the shape does not take."""
-    listing = _listing(folder)
+    edited = _listing(folder)
     _replace(
-        listing,
+        edited,
         (_MOVE, f"{_MOVE}\ts_nop 0\n"),
         ("\nlabel_0042:\n", "\nlabel_0042:\n\ts_nop 0\n"),
         ("\tv_accvgpr_read_b32 v10, a158\n", ""),
     )
-    (folder / "rebuilt" / F4GEMM).write_bytes(coasm.assemble(listing.read_text()).data)
+    (folder / "rebuilt" / F4GEMM).write_bytes(coasm.assemble(edited.read_text()).data)
 
 
 def _leave_out_an_operand(folder: Path) -> None:
@@ -406,20 +408,92 @@ def test_the_launch_file_of_a_page_is_that_of_the_examples() -> None:
     assert [line for line in example if not line.startswith("# ")] == list(block.lines)
 
 
-#: Blocks that show a part of a listing: the page, how they begin, and what the listing is of.
-_EXCERPTS = {
-    ("README.md", "label_003D:"): F4GEMM,
-    ("README.md", "v_mfma_scale"): F4GEMM,
-    ("listing.md", "// Listing of"): F4GEMM,
+_TABLE = """\
+\t.globl table
+\t.protected table
+\t.type table,@object
+table:
+\t.long 1
+\t.size table, 4
+"""
+_ADDRESS = (
+    "s_getpc_b64 s[12:13]\n\ts_add_u32 s12, s12, table@rel32@lo+4\n"
+    "\ts_addc_u32 s13, s13, table@rel32@hi+12"
+)
+
+#: Blocks that show a part of a listing: the page, how they begin, and what the listing is of: the
+#: f4gemm object, or a target and what its kernel's code begins with.
+_EXCERPTS: dict[tuple[str, str], tuple[str, str] | None] = {
+    ("README.md", "label_003D:"): None,
+    ("README.md", "v_mfma_scale"): None,
+    ("listing.md", "// Listing of"): None,
+    ("listing.md", "   v_nop "): ("gfx942", ".long 0x7e000100"),
+    ("listing.md", "v_mov_b32_e32 v201"): ("gfx1250", "s_set_vgpr_msb 64\n\tv_mov_b32 v201, v221"),
+    ("listing.md", "s_getpc_b64"): ("gfx942", _ADDRESS),
 }
 
 
-@pytest.mark.parametrize(("page", "start"), _EXCERPTS)
-def test_what_is_shown_of_a_listing_is_in_it(page: str, start: str, tmp_path: Path) -> None:
+def _block(page: str, start: str) -> Block:
     path = next(path for path in PAGES if path.name == page)
-    (block,) = (b for b in blocks(path) if b.lines[0].startswith(start))
-    if not _f4gemm(tmp_path):
+    (block,) = (block for block in blocks(path) if block.lines[0].startswith(start))
+    return block
+
+
+@pytest.mark.parametrize(("page", "start"), _EXCERPTS)
+def test_what_is_shown_of_a_listing_is_in_it(
+    page: str, start: str, llvm: Llvm, tmp_path: Path
+) -> None:
+    made = _EXCERPTS[page, start]
+    if made:
+        text = source({"k": f"\t{made[1]}\n\ts_endpgm"}, made[0], _TABLE)
+        (tmp_path / F4GEMM).write_bytes(build(llvm, text, made[0]).data)
+    elif not _f4gemm(tmp_path):
         _skip_if([f"{page}: {start}"])
-    done, _ = coasm_command(tmp_path, f"coasm disasm {_EXCERPTS[page, start]}")
-    listing = (tmp_path / F4GEMM).with_suffix(".s").read_text()
-    assert done == 0 and pattern(block.lines).search(" ".join(listing.split()))
+    done, printed = coasm_command(tmp_path, f"coasm disasm {F4GEMM}")
+    assert done == 0, printed
+    text = (tmp_path / F4GEMM).with_suffix(".s").read_text()
+    assert pattern(_block(page, start).lines).search(" ".join(text.split()))
+
+
+def test_what_the_page_on_lint_allows_is_allowed() -> None:
+    """The first line of the block in the place of the one that it is like."""
+    allowed = _block("lint.md", "v_mul_f32 v2, v1, v1").lines[0]
+    assert {found.rule for found in coasm.lint(listing(TOO_CLOSE))} == {"trans"}
+    assert not coasm.lint(listing(TOO_CLOSE.replace("v_mul_f32 v2, v1, v1", allowed)))
+
+
+#: Blocks that are nothing to be run here, and what looks after them.
+_OTHERS = {
+    ("README.md", "make run"): "test_docs_names; its command is run",
+    ("README.md", "target "): "tests/asm/test_exact.py",
+    ("bundles.md", "COASM_HIP_ALL"): "test_docs_names; the tests take this variable",
+    ("how-it-is-built.md", ".co ──"): "a drawing",
+    ("how-it-is-built.md", "python -m benchmarks"): "test_docs_names",
+    ("install.md", "make run"): "test_docs_names; tests/install",
+    ("install.md", "pip install"): "test_docs_names; tests/install; its commands are run",
+    ("lint.md", "v_mul_f32 v2, v1, v1"): "the test above",
+    ("run.md", "D[M, N]"): "a formula",
+}
+
+
+def test_every_block_is_looked_after() -> None:
+    """By one of the tests here, or by what the table says; which names nothing else."""
+    with_commands = {(c.page, c.line) for page in PAGES for c in commands(page)}
+    tables = {*_EXCERPTS, *_OTHERS}
+    found = set()
+    for block in (block for page in PAGES for block in blocks(page)):
+        rows = {r for r in tables if r[0] == block.page and block.lines[0].startswith(r[1])}
+        found |= rows
+        lines = range(block.line, block.line + len(block.lines))
+        has_command = any((block.page, line) in with_commands for line in lines)
+        assert rows or has_command or block.language in ("python", "yaml"), block
+    assert found == tables
+
+
+def test_what_is_compared_is_seen_to_differ() -> None:
+    """Numbers and words count, line ends do not, durations do not, ``…`` is anything."""
+    shown = pattern(("text  different   1 inserted", "…", "time  0.5 s on", "the end"))
+    assert shown.fullmatch("text different 1 inserted and more time 12.25 s on the end")
+    assert not shown.fullmatch("text different 2 inserted and more time 12.25 s on the end")
+    assert not shown.fullmatch("text different 1 inserted and more time 12.25 s on the end of it")
+    assert not shown.fullmatch("text different 1 inserted and more time 12 s on the end")
