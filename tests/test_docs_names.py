@@ -50,6 +50,14 @@ def test_every_benchmark_that_a_page_names_is_there() -> None:
     assert not [name for name in found if f'"{name}"' not in source]
 
 
+def test_every_variable_that_a_page_names_is_read() -> None:
+    rooms = ("coasm", "tests", "benchmarks")
+    code = "".join(_text(path) for room in rooms for path in (ROOT / room).rglob("*.py"))
+    named = {name for page in PAGES for name in re.findall(r"\b(?:COASM|AITER)_\w+", _text(page))}
+    assert {"COASM_LLVM", "COASM_CORPUS", "AITER_ASM_DIR"} <= named
+    assert not [name for name in named if f'"{name}"' not in code]
+
+
 def test_every_path_that_a_page_names_is_there() -> None:
     roots = "coasm|docs|tests|examples|scripts|benchmarks"
     for page in PAGES:
