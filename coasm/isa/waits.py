@@ -6,6 +6,7 @@ LLVM's SIInsertWaitcnts.cpp.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 __all__ = ["LGKM_MAX", "VM_MAX", "Waits", "counted_at_most", "counted_in", "waits_of"]
@@ -46,6 +47,7 @@ def waits_of(data: bytes) -> Waits:
     return Waits(None if vm > VM_MAX else vm, None if lgkm > LGKM_MAX else lgkm)
 
 
+@cache
 def counted_in(mnemonic: str) -> str:
     """The counters that an instruction counts in.
 
@@ -60,6 +62,7 @@ def counted_in(mnemonic: str) -> str:
     return ""
 
 
+@cache
 def counted_at_most(mnemonic: str) -> str:
     """:func:`counted_in`, with what counts by one of two readings alone.
 

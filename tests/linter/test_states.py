@@ -164,6 +164,9 @@ def test_the_programs_are_the_same(judge: Llvm, target: str) -> None:
 #: the linter of others.
 _KEEPS = re.compile(r"v_fma_mix|v_cvt_scalef32_sr_|v_.* op_sel:\[[01,]*1\]$")
 
+#: Both lanes take the same half of each source.
+_PICKS = re.compile(r"v_pk_(add|mul|fma)_f32 .*op_sel_hi:\[0,0")
+
 
 def _vectors(bits: int) -> set[str]:
     """VGPRs and AGPRs, as LLVM names them."""
@@ -182,6 +185,10 @@ def test_the_registers_are_those_of_llvm(judge: Llvm, target: str) -> None:
         made = operation(text, target)
         assert _vectors(made.writes) == writes, text
         kept = writes if _KEEPS.match(text) else set()
+        if _PICKS.match(text):
+            # LLVM does not see that op_sel and op_sel_hi may leave a half of a source unread.
+            assert _vectors(made.reads) < reads, text
+            continue
         assert _vectors(made.reads) - kept == reads - kept, text
 
 
