@@ -116,6 +116,11 @@ _FROM_LANE = {
     "witness": "topksoftmax_4x128x8 (gfx942): v_readlane_b32 s20, then v_mov_b32 v16, s20, no "
     "state",
 }
+_LANE_TO_MEMORY = {
+    "sure": 2,
+    "witness": "allreduce_rmsnorm_N8192 (gfx942): v_readlane_b32 s8, two scalar instructions, then "
+    "buffer_store_dwordx4 through s[8:11], 2 states of 5",
+}
 _SHIFTED = {
     "sure": 1,
     "witness": "pa_bf16_pertokenFp8_gqa16_2tg_4w (gfx942): v_cndmask_b32 v120, v_cndmask_b32, "
@@ -188,7 +193,8 @@ HAZARDS: tuple[Hazard, ...] = tuple(
         ("dot-overwrite", "dot", _V, "valu load", "writes", 3, {"same": OTHER_NAME}),
         # Scalar results of VALU. Source: checkVMEMHazards, checkVALUHazards, checkRWLaneHazards,
         # checkDivFMasHazards, checkDPPHazards.
-        ("valu-sgpr-vmem", "valu", "sgprs", "vmem", "reads", 5),
+        ("valu-sgpr-vmem", "valu", "sgprs", "vmem", "reads", 5, {"unless": "readlane"}),
+        ("valu-sgpr-vmem", "readlane", "sgprs", "vmem", "reads", 5, _LANE_TO_MEMORY),
         ("valu-exec-vmem", "valu", "exec", "vmem", "reads", 5, _DISPUTED),
         ("valu-sgpr-constant", "valu", "sgprs", "valu", "constant", 2, {"unless": "readlane"}),
         ("valu-sgpr-constant", "readlane", "sgprs", "valu", "constant", 2, _FROM_LANE),

@@ -22,7 +22,7 @@ from coasm.linter.states import states_of
 __all__ = ["check_waits"]
 
 _LDS_DMA, _DS, _WAIT, _BARRIER = kind("lds_dma"), kind("ds"), kind("wait"), kind("barrier")
-_MFMA = kind("mfma")
+_MFMA, _LOAD, _NO_VM = kind("mfma"), kind("load"), kind("ds flat")
 _REGISTERS = VGPRS | SGPRS | M0_BIT | EXEC_BITS
 #: The rule of a result that is used too early, by the queue that it is in.
 _RULES = {"vm": "vmem-wait", "lds": "lds-wait", "scalar": "smem-wait", "flat": "flat-wait"}
@@ -97,6 +97,7 @@ class _Facts(NamedTuple):
     ``plain`` operations count and do nothing else: stores to memory, of which many may be out.
     """
 
+    operations: Sequence[Operation]
     queues: Sequence[str]
     disputed: frozenset[int]
     results: Sequence[int]
@@ -196,7 +197,9 @@ def _facts(program: Program) -> _Facts:
         for index, queue in enumerate(queues)
         if queue in _IN_ORDER and not results[index] and index not in lds[3]
     )
-    return _Facts(queues, frozenset(disputed), results, waits, *lds, times, plain)
+    return _Facts(
+        program.operations, queues, frozenset(disputed), results, waits, *lds, times, plain
+    )
 
 
 def _has_waves(program: Program, index: int) -> bool:
@@ -431,20 +434,46 @@ class _Counters:
             if queue == own and queue in _IN_ORDER:
                 overlap &= operation.role("sources")  # what it only writes comes in order
             if overlap:
-                level = self._level(producer, operation, overlap)
+                level = self._level(producer, index, overlap)
                 vm = None if at[0] is None else self.surely_behind(producer)
                 lgkm = None if at[1] is None else self.issued[1] - at[1]
                 needs = Waits(self._needed(0, vm, VM_MAX), self._needed(1, lgkm, LGKM_MAX))
                 found.append(_Early(_RULES[own], level, index, producer, overlap, needs))
         return found
 
-    def _level(self, producer: int, user: Operation, overlap: int) -> str:
+    def _is_same_load(self, one: int, other: int) -> bool:
+        """Whether both are a scalar load of the same address: the same comes in any order.
+
+        Kernels that work have them twice: bwd_hd128_bf16_a16_rtz_pddv (gfx942), for s95 and s96.
+        """
+        operations = self.facts.operations[one : other + 1]
+        if not operations or not operations[0].base.startswith(("s_load_", "s_buffer_load_")):
+            return False
+        first, last = operations[0], operations[-1]
+        same = (first.base, first.operands, first.modifiers) == (
+            last.base,
+            last.operands,
+            last.modifiers,
+        )
+        return same and not any(between.writes & first.reads for between in operations)
+
+    def _level(self, producer: int, index: int, overlap: int) -> str:
         """An error, but for what kernels that work do: see :data:`_BEHIND_BARRIER` and below."""
+        user = self.facts.operations[index]
         age = self._age(producer)
         from_lds = self.facts.queues[producer] == "lds"
         if (
             any(self.facts.results[other] & overlap for other in self.landed)
+            or (not overlap & user.reads and self._is_same_load(producer, index))
             or (producer in self.passed and age >= (_BEHIND_BARRIER if from_lds else _OLDEST))
+            or (
+                # LLVM waits where the flat one may have been for LDS: what it knows to be memory
+                # ends in order with the other (hasOtherPendingVmemTypes).
+                self.facts.queues[producer] == "flat"
+                and user.kinds & _LOAD
+                and not user.kinds & _NO_VM
+                and not overlap & user.reads
+            )
             or (producer in self.shadowing and from_lds and user.kinds & _MFMA)
             or (age >= _OLD and (from_lds or not overlap & user.reads))
         ):

@@ -25,6 +25,19 @@ CASES = [
     ("v_addc_co_u32_e32 v1, vcc, v2, v3, vcc", v(2, 3) | {VCC, VCC + 1} | E, v(1) | {VCC, VCC + 1}),
     ("v_div_fmas_f32 v0, v1, v2, v3", v(1, 2, 3) | {VCC, VCC + 1} | E, v(0)),
     ("v_mad_u64_u32 v[0:1], s[2:3], v4, v5, v[6:7]", v(4, 5, 6, 7) | E, v(0, 1) | {2, 3}),
+    # op_sel chooses what the low lane takes, op_sel_hi (1 where it is not there) the high one.
+    ("v_pk_mul_f32 v[6:7], v[2:3], s[6:7] op_sel_hi:[1,0]", v(2, 3) | {6} | E, v(6, 7)),
+    ("v_pk_mul_f32 v[6:7], v[2:3], s[6:7]", v(2, 3) | {6, 7} | E, v(6, 7)),
+    ("v_pk_add_f32 v[6:7], v[2:3], s[6:7] op_sel:[0,1]", v(2, 3) | {7} | E, v(6, 7)),
+    (
+        "v_pk_fma_f32 v[6:7], v[2:3], s[6:7], v[8:9] op_sel:[0,0,1] op_sel_hi:[0,1,1]",
+        v(2, 9) | {6, 7} | E,
+        v(6, 7),
+    ),
+    # D.lo is a half of the first source, D.hi of the second; op_sel_hi says nothing.
+    ("v_pk_mov_b32 v[6:7], v[2:3], v[4:5]", v(2, 4) | E, v(6, 7)),
+    ("v_pk_mov_b32 v[6:7], v[2:3], v[4:5] op_sel:[1,0]", v(3, 4) | E, v(6, 7)),
+    ("v_pk_mov_b32 v[6:7], v[2:3], v[4:5] op_sel:[0,1] op_sel_hi:[0,0]", v(2, 5) | E, v(6, 7)),
     ("v_permlane16_swap_b32_e32 v1, v2", v(1, 2) | E, v(1, 2)),
     ("v_readfirstlane_b32 s4, v3", v(3) | E, {4}),
     ("v_writelane_b32 v3, s4, s5", v(3) | {4, 5} | E, v(3)),

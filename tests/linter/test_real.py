@@ -9,6 +9,8 @@ import pytest
 
 import coasm
 from coasm.codeobject import CodeObject, load
+from coasm.llvm import Llvm
+from tests.emulator.harness import opencl
 from tests.wheels import sample
 
 #: The objects are divided among so many tests, so that they can run side by side.
@@ -35,3 +37,10 @@ def test_no_false_alarm(part: int, corpus: list[Path]) -> None:
 def test_no_false_alarm_in_compiled_objects(target: str) -> None:
     """Of the targets without rules for wait states and waits: resources and operands."""
     _check(sample(target))
+
+
+@pytest.mark.parametrize("level", ["0", "1", "2", "3"])
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_no_false_alarm_in_opencl(llvm: Llvm, target: str, level: str) -> None:
+    """What clang compiles of OpenCL C, with the undefined registers that it leaves."""
+    _check([opencl(llvm, target, level)])

@@ -141,3 +141,14 @@ def test_code_behind_a_jump_of_gfx1250_is_not_fallen_into() -> None:
     body = "\ts_set_pc_i64 s[0:1]\n"
     assert coasm.lint(listing(body, "gfx1250", version=6)) == []
     assert [f.rule for f in coasm.lint(listing("\ts_nop 0\n", "gfx1250", version=6))] != []
+
+
+def test_the_same_scalar_load_twice_gives_the_same() -> None:
+    """In any order; where its address changes in between the later one has to win."""
+    load = "\ts_load_dword s20, s[0:1], 0x0\n"
+    ends = "\ts_waitcnt lgkmcnt(0)\n\ts_endpgm"
+    found = coasm.lint(listing(load + load + ends))
+    assert [f.rule for f in found if f.rule != "kernarg-range"] == []
+    for between in ("\ts_add_u32 s0, s0, 64\n" + load, load.replace("0x0", "0x4")):
+        found = coasm.lint(listing(load + between + ends))
+        assert [f.rule for f in found if f.rule != "kernarg-range"] == ["smem-wait"]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from coasm.asm.decode import decode
 from coasm.codeobject import CodeObject
 from coasm.emulator import EmulationError
-from coasm.linter.findings import Finding
+from coasm.linter.findings import ADVICE, Finding
 from coasm.linter.program import build_program
 from coasm.linter.waits import check_waits
 from coasm.llvm import Llvm
@@ -280,7 +280,10 @@ def test_what_goes_over_what_is_out(llvm: Llvm, name: str) -> None:
     (found,) = findings(llvm, co, 1)
     ends = outcome(llvm, co, 0)
     assert len(found) == early
-    if early:
+    if name == "a load over FLAT":
+        # What LLVM knows to be memory ends in order: so the emulator, and to lint it is advice.
+        assert isinstance(ends, np.ndarray) and found[0].level == ADVICE
+    elif early:
         assert isinstance(ends, EmulationError) and ends.address == found[0].place.address
     else:
         assert isinstance(ends, np.ndarray)
