@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 if importlib.util.find_spec("triton") is None:
     pytest.skip("triton is not installed (pip install '.[triton]')", allow_module_level=True)
 
-from tests.compilers.triton_kernels import CASES, Case
+from tests.compilers.triton_kernels import CASES, Case  # noqa: E402  (imports triton)
 
 
 def _compile(case: Case, target: str, llvm: Llvm) -> tuple[bytes, int]:

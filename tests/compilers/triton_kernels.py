@@ -24,7 +24,7 @@ TYPES: dict[str, Any] = {
 class Case(NamedTuple):
     """A kernel, its arguments with their Triton types, and the last argument as NumPy has it.
 
-    ``tolerance`` is relative to the larger of the two, or to 0.1; 0: equal bit for bit but for NaNs.
+    ``tolerance`` is relative, or to 0.1 where that is larger; 0: equal but for the bits of NaNs.
     """
 
     name: str
