@@ -376,7 +376,7 @@ def test_code_alone(tmp_path: Path, llvm: Llvm, capsys: pytest.CaptureFixture[st
     assert path.with_suffix(".rebuilt.co").read_bytes() == _clang(llvm, path, "gfx942", 6)
     capsys.readouterr()
     assert main(["lint", str(path), "--target", "gfx942"]) == 1
-    assert f"{path}:2: error[trans]" in capsys.readouterr().out
+    assert f"{path}:2:19: error[trans]" in capsys.readouterr().out
 
 
 def test_waves_of_64_lanes_and_halves(llvm: Llvm) -> None:
@@ -584,11 +584,11 @@ def test_lint_in_macros_and_files(tmp_path: Path, capsys: pytest.CaptureFixture[
     lines = path.read_text().split("\n")
     use, made = lines.index("    read v1") + 1, lines.index("    v_mul_f32 v2, \\r, \\r") + 1
     assert main(["lint", str(path)]) == 1
-    said = capsys.readouterr().out.split("\n")
-    assert said[0].startswith(f"{path}:{use}: error[trans]")
+    said = [line for line in capsys.readouterr().out.split("\n") if "error[trans]" in line]
+    assert said[0].startswith(f"{path}:{use}:10: error[trans]")
     assert f"at line {use - 1}," in said[0]
     assert said[0].endswith(f"(in macro read, {path}:{made})")
-    assert said[1].startswith(f"{tmp_path / 'code.inc'}:2: error[trans]")
+    assert said[1].startswith(f"{tmp_path / 'code.inc'}:2:19: error[trans]")
     assert main(["lint", str(path), "--json"]) == 1
     places = [found["place"] for found in json.loads(capsys.readouterr().out)["findings"]]
     assert [place["line"] for place in places] == [use, 2]

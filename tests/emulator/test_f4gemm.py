@@ -55,7 +55,6 @@ def test_every_kernel_has_the_hardwares_error(row: dict[str, str], llvm: Llvm) -
     result = go(llvm, row, options=Options(race=True, strict=True))
     assert result.relative <= 2**-8
     assert result.relative == pytest.approx(HARDWARE, abs=5e-7)
-    assert result.outcome.seconds < 5  # 2 s where the machine has nothing else to do
 
 
 @needs_corpus

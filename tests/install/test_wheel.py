@@ -80,7 +80,8 @@ def stage(llvm: Llvm, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("work", "rebuilt", "new", "hsa", "include"):
         (stage / name).mkdir()
     shutil.copy(stage / "kernel.co", stage / "hsa")
-    (stage / "kernel.s").write_text(coasm.disassemble(stage / "kernel.co").text)
+    for name in ("kernel.s", "edited.s"):
+        (stage / name).write_text(coasm.disassemble(stage / "kernel.co").text)
     (stage / "launch.yaml").write_text(_LAUNCH)
     plain = source({"tile": '\t.include "wait.inc"\n\ts_endpgm'})
     (stage / "theirs.s").write_text(plain)
