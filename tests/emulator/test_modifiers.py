@@ -16,7 +16,6 @@ from coasm.emulator.errors import Fault
 from coasm.emulator.group import Group
 from coasm.llvm import Llvm
 from tests.emulator.bench import GLOBAL, LDS, SCRATCH, Bench
-from tests.emulator.forms import TARGETS
 from tests.emulator.modifier_forms import modifier_forms
 
 IEEE, FLUSH = 0x3F0, 0x100
@@ -151,9 +150,12 @@ WITHOUT_EFFECT = (
 _SILENT = re.compile("|".join(f"(?:{form})" for form in WITHOUT_EFFECT))
 
 
-def judge(llvm: Llvm, target: str) -> tuple[dict[str, str], list[str], int]:
-    """(refused forms with the reason, forms that change nothing, how many change something)"""
-    forms = modifier_forms(llvm, target)
+def judge(llvm: Llvm, target: str, step: int) -> tuple[dict[str, str], list[str], int]:
+    """(refused forms with the reason, forms that change nothing, how many change something)
+
+    Of every *step*-th form.
+    """
+    forms = dict(list(modifier_forms(llvm, target).items())[::step])
     bench = Bench(llvm, target, list(dict.fromkeys([*forms, *forms.values()])))
     states = States(bench)
     refused: dict[str, str] = {}
@@ -173,10 +175,11 @@ def judge(llvm: Llvm, target: str) -> tuple[dict[str, str], list[str], int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", TARGETS)
-def test_no_modifier_is_dropped(target: str, llvm: Llvm) -> None:
-    refused, same, changed = judge(llvm, target)
-    assert changed > 5000
+@pytest.mark.parametrize(("target", "step"), [("gfx950", 1), ("gfx942", 5)])
+def test_no_modifier_is_dropped(target: str, step: int, llvm: Llvm) -> None:
+    """All forms on gfx950, which has nearly all that gfx942 has; a fifth of them there."""
+    refused, same, changed = judge(llvm, target, step)
+    assert changed > 5000 / step
     assert not same, same[:20]
     words = re.compile("modifier|DPP|clamp|denormal|cbsz")
     odd = {form: why for form, why in refused.items() if not words.search(why)}

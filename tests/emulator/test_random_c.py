@@ -25,12 +25,12 @@ def _check(llvm: Llvm, number: int) -> None:
     assert not tally.messages, "\n".join(tally.messages)
 
 
-@pytest.mark.parametrize("number", range(7))
+@pytest.mark.parametrize("number", range(5))
 def test_a_program_does_on_the_emulator_what_it_does_here(number: int, llvm: Llvm) -> None:
     _check(llvm, number)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(7, 20))
+@pytest.mark.parametrize("number", range(5, 9))
 def test_more_programs(number: int, llvm: Llvm) -> None:
     _check(llvm, number)
