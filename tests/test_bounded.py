@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from coasm.asm.lines import line_table
 from coasm.bundle.compressed import pack
 from coasm.bundle.images import extract, find
 from coasm.bundle.table import read_offload
@@ -201,6 +202,36 @@ def test_entries_of_an_offload_binary_share_no_strings() -> None:
     data = front + entry * count + struct.pack("<QQQ", text, text, 1) * count + b"k" + bytes(7)
     with pytest.raises(FormatError, match="its strings are outside of it"):
         read_offload(data, len(data), "x")
+
+
+def test_a_number_of_a_line_table_is_not_as_long_as_its_bytes() -> None:
+    # DW_LNS_advance_pc with a number of a megabyte: as one integer, a square of its length.
+    header = struct.pack("<BBBbBB", 1, 1, 1, -5, 14, 3) + b"\0\1\0\0f\0\0\0\0\0"
+    program = b"\x02" + b"\xff" * (1 << 20) + b"\x01\x01"
+    body = struct.pack("<HI", 4, len(header)) + header + program
+    table = struct.pack("<I", len(body)) + body
+    assert max(line_table(table)) < 1 << 70
+
+
+def test_sections_are_looked_up_among_segments(fixture_objects: list[tuple[str, Path]]) -> None:
+    """30,000 loaded sections and as many segments, none of which has one of them."""
+    data = bytearray(dict(fixture_objects)["sections-gfx942-v5"].read_bytes())
+    header = load(bytes(data)).elf.header
+    count = 30_000
+    segments = bytes(data[header.phoff : header.phoff + 56 * header.phnum])
+    segments += struct.pack("<IIQQQQQQ", 1, 4, 0, 0x900000, 0, 16, 16, 4096) * count
+    # In the file where the last segment loads them: each is tried with all the others before it.
+    segments += struct.pack("<IIQQQQQQ", 1, 4, 0, 0x1000000, 0, len(data), 1 << 24, 4096)
+    sections = bytes(data[header.shoff : header.shoff + 64 * header.shnum])
+    for number in range(count):
+        at = number % 1024
+        sections += struct.pack(
+            "<IIQQQQIIQQ", 0, 1, 2, 0x1000000 + at, at, int(number < 1024), 0, 0, 1, 0
+        )
+    struct.pack_into("<QQ", data, 32, len(data), len(data) + len(segments))
+    struct.pack_into("<H", data, 56, len(segments) // 56)
+    struct.pack_into("<H", data, 60, len(sections) // 64)
+    assert len(load(bytes(data + segments + sections)).sections) > count
 
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS")

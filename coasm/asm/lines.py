@@ -297,13 +297,14 @@ def _unit(data: bytes, at: int, rows: list[tuple[int, int]], files: list[int] | 
 
 
 def _leb(data: bytes, at: int, *, signed: bool = False) -> tuple[int, int]:
-    """A LEB128 number, and where it ends."""
+    """A LEB128 number, and where it ends; the bits beyond the 70th are left out."""
     value = shift = 0
     while True:
         byte = data[at]
         at += 1
-        value |= (byte & 127) << shift
-        shift += 7
+        if shift < 64:
+            value |= (byte & 127) << shift
+            shift += 7
         if byte < 128:
             return value - (1 << shift if signed and byte & 64 else 0), at
 

@@ -35,6 +35,10 @@ def shown(value: str | Text) -> Text:
     return value if isinstance(value, Text) else Text(printable(value))
 
 
+#: Rows from which on a table is printed without rich.
+_MANY = 2000
+
+
 def show_table(
     to: Console,
     columns: Sequence[str],
@@ -56,10 +60,23 @@ def show_table(
     widths = [
         max(_narrowest(row[at].plain, flush) for row in every) for at, flush in enumerate(right)
     ]
-    if sum(widths) + _GAP * (len(widths) - 1) > to.width:
+    if len(cells) > _MANY:
+        _plain(to, right, every)
+    elif sum(widths) + _GAP * (len(widths) - 1) > to.width:
         _records(to, names, every[1:])
     else:
         _table(to, names, right, cells, last)
+
+
+def _plain(to: Console, right: Sequence[bool], rows: Sequence[Sequence[Text]]) -> None:
+    """A table of very many rows, each a line: rich takes a fifth of a millisecond for one."""
+    widths = [max(len(row[at].plain) for row in rows) for at in range(len(right))]
+    for row in rows:
+        line = (
+            cell.plain.rjust(width) if flush else cell.plain.ljust(width)
+            for cell, width, flush in zip(row, widths, right, strict=True)
+        )
+        to.file.write("  ".join(line).rstrip() + "\n")
 
 
 def _narrowest(text: str, number: bool) -> int:

@@ -136,6 +136,8 @@ def _lines(report: Report, everything: bool, width: int) -> Iterator[Sequence[_S
     )
     for name, same, found, what in beside if report.kernel is None else ():
         rows.append((name, "identical" if same else "different", _count(len(found), what)))
+    if report.remarks:
+        rows[-1] = (*rows[-1][:2], "; ".join(report.remarks))
     for name, verdict, summary in rows:
         yield [(f"{name:<13}", ""), (f"{verdict:<11}", _STYLES[verdict]), (f" {summary}", "dim")]
     yield from _functions(report.checks["text"].functions, everything)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -262,7 +263,14 @@ def _open_at_once(path: str, flags: int) -> int:
 
 def _check_overlaps(elf: Elf) -> None:
     """Refuse sections that overlap in memory, or lie about where the file has them."""
-    loads = [s for s in elf.segments if s.type == PT_LOAD]
+    # Address minus offset → what is loaded there: starts, and how far all up to each one reach.
+    loads: dict[int, tuple[list[int], list[int]]] = {}
+    for segment in sorted(elf.segments, key=lambda s: s.vaddr):
+        if segment.type != PT_LOAD:
+            continue
+        starts, ends = loads.setdefault(segment.vaddr - segment.offset, ([], []))
+        starts.append(segment.vaddr)
+        ends.append(max(segment.vaddr + segment.filesz, *ends[-1:], 0))
     alloc = sorted((s for s in elf.sections if s.alloc and s.size), key=lambda s: (s.addr, s.index))
     end, last = 0, None
     for section in alloc:
@@ -272,10 +280,7 @@ def _check_overlaps(elf: Elf) -> None:
         end, last = section.addr + section.size, section
         if section.type == SHT_NOBITS:
             continue
-        if loads and not any(
-            s.vaddr <= section.addr
-            and end <= s.vaddr + s.filesz
-            and section.offset - s.offset == section.addr - s.vaddr
-            for s in loads
-        ):
+        starts, ends = loads.get(section.addr - section.offset, ([], []))
+        at = bisect_right(starts, section.addr)
+        if loads and not (at and end <= ends[at - 1]):
             raise FormatError(f"{where} is not where a segment loads it")

@@ -20,6 +20,7 @@ from coasm.compare.report import (
     Verdict,
 )
 from coasm.compare.text import check_text
+from coasm.compare.unloaded import remarks
 from coasm.llvm import Llvm
 
 __all__ = [
@@ -73,4 +74,5 @@ def verify(original: CodeObject, rebuilt: CodeObject, llvm: Llvm | None = None) 
         loaded,
         compare_symbols(original, rebuilt),
         False,
+        remarks=remarks(original, rebuilt),
     )

@@ -215,8 +215,9 @@ class Report:
     ``metadata``. ``data`` is what differs in the loaded data that the code may read (``.rodata``
     beside the descriptors, ``.data``, ``.bss``, dynamic relocations): no relinking changes it, so
     it counts as well. ``loaded`` is what differs in the loaded image, ``symbols`` in the global
-    symbols: for information. Where *kernel* is given, the checks are about that one alone, and
-    nothing is said of data, image and file.
+    symbols, ``remarks`` what is to be said of debug information and build ID: for information.
+    Where *kernel* is given, the checks are about that one alone, and nothing is said of data,
+    image and file.
     """
 
     original: str
@@ -227,6 +228,7 @@ class Report:
     symbols: tuple[Finding, ...]
     file_identical: bool
     kernel: str | None = None
+    remarks: tuple[str, ...] = ()
 
     @property
     def equivalent(self) -> bool:
@@ -262,6 +264,7 @@ class Report:
             "data": [finding.to_json() for finding in self.data],
             "loaded": [finding.to_json() for finding in self.loaded],
             "symbols": [finding.to_json() for finding in self.symbols],
+            "remarks": list(self.remarks),
         }
 
 

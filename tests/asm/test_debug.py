@@ -10,6 +10,7 @@ import pytest
 
 import coasm
 from coasm.codeobject import CodeObject, load
+from coasm.compare.unloaded import remarks
 from coasm.llvm import Llvm
 
 _SOURCE = """
@@ -116,3 +117,29 @@ def test_a_file_name_is_no_text_of_the_listing(compiled: CodeObject) -> None:
         assert all(re.fullmatch(r"(?:[A-Za-z0-9._+?-]+:\d+)?", c) for c in comments), comments
         assert any(comments)
         assert coasm.assemble(text, like=co).data == co.data
+
+
+@pytest.mark.parametrize("options", [[], ["-Wl,--build-id=sha1"]])
+def test_verify_says_what_became_of_it(options: list[str], llvm: Llvm, tmp_path: Path) -> None:
+    (tmp_path / "scale.cl").write_text(_SOURCE)
+    command = [llvm.clang, "-cl-std=CL2.0", "-target", "amdgcn-amd-amdhsa", "-mcpu=gfx942"]
+    command += ["-nogpulib", "-w", "scale.cl", *options, "-o"]
+    for debug, name in (["-g"], "with.co"), ([], "bare.co"):
+        subprocess.run([*command, name, *debug], check=True, cwd=tmp_path)
+    whole, bare = load(tmp_path / "with.co"), load(tmp_path / "bare.co")
+    assert "without the original's debug information" in remarks(whole, bare)
+    assert "with debug information that the original does not have" in remarks(bare, whole)
+    entry = whole.kernels[0].entry
+    section = whole.section_at(entry)
+    assert section is not None
+    edited = bytearray(whole.data)
+    at = section.offset + entry - section.addr
+    edited[at : at + 4] = bytes.fromhex("010080bf")  # s_nop 1
+    path = tmp_path / "edited.co"
+    path.write_bytes(edited)
+    said = ["the original's debug information, which is of other code"]
+    said += ["the original's build ID, though the files differ"] * len(options)
+    assert list(remarks(whole, load(path))) == said
+    report = coasm.verify(whole, path)
+    assert list(report.remarks) == said == report.to_json()["remarks"]
+    assert not coasm.verify(whole, whole).remarks
