@@ -138,7 +138,7 @@ def _picks(parsed: Parsed, first: int, bits: int) -> int:
     """Which byte (two bits of op_sel from *first*) or half (one bit); the other bits are 0."""
     op_sel = parsed.bits("op_sel", 4)
     if any(bit for at, bit in enumerate(op_sel) if not first <= at < first + bits):
-        raise Fault("this op_sel is not emulated")
+        raise Fault(f"the modifier op_sel:{list(op_sel)} of {parsed.mnemonic} is not emulated")
     return sum(op_sel[first + at] << at for at in range(bits))
 
 

@@ -128,6 +128,9 @@ WITHOUT_EFFECT = (
     # A 16-bit operand is the low half of its register, and the sign of a half is in the half.
     r"v_(?!cvt_f16_f32|cvt_u16_f32)\w*16\w*_sdwa .*src\d_sel:WORD_\d.*",
     r"v_(\w*16\w*|mul_hi_u32_u24)_sdwa .* dst_sel:WORD_0 dst_unused:UNUSED_PAD .*",
+    # An fp8 number is byte 0 of its operand, a pair of them word 0.
+    r"v_cvt_f32_[fb][pf]8_sdwa .* src0_sel:(BYTE|WORD)_0",
+    r"v_cvt_pk_f32_[fb][pf]8_sdwa .* src0_sel:WORD_0",
     # Of a shift's distance the low bits count, of ubyte N byte N, of ffbl the lowest one; a class
     # mask has 10 bits.
     r"v_(lshl|lshr|ashr)rev_\w+_sdwa .*src0_sel:(BYTE|WORD)_.*",
