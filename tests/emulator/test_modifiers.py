@@ -184,6 +184,7 @@ def test_no_modifier_is_dropped(target: str, step: int, llvm: Llvm) -> None:
     refused, same, changed = judge(llvm, target, step)
     assert changed > 5000 / step
     assert not same, same[:20]
-    words = re.compile("modifier|DPP|clamp|denormal|cbsz")
+    # Operands whose values nobody says the result of, in the states of this test, too.
+    words = re.compile("modifier|DPP|clamp|denormal|cbsz|NaN as a number of 4 bits")
     odd = {form: why for form, why in refused.items() if not words.search(why)}
     assert not odd, list(odd.items())[:20]
