@@ -209,8 +209,10 @@ class Program:
         return self._starts[at][1] if at >= 0 else self.before
 
 
-def parts(program: Program) -> Iterator[Program]:
+def parts(program: Program, share: int = 0, shares: int = 1) -> Iterator[Program]:
     """*program* in pieces between which nothing flows, each with numbers of its own.
+
+    Of several *shares*, which take turns, only those of one.
 
     ``undecoded`` stays that of the whole.
     """
@@ -220,7 +222,7 @@ def parts(program: Program) -> Iterator[Program]:
         for following in block.follows:
             crossing[min(number, following)] += 1
             crossing[max(number, following)] -= 1
-    low = open_edges = 0
+    low = open_edges = count = 0
     before = ""
     unfollowed = {one.at: one for one in program.unfollowed}
     falls = set(program.falls)
@@ -232,7 +234,8 @@ def parts(program: Program) -> Iterator[Program]:
         own = range(low, number + 1)
         reached = frozenset(at - low for at in own if at in program.reached)
         entries = {at - low: program.entries[at] for at in own if at in program.entries}
-        if reached:
+        count += bool(reached)
+        if reached and count % shares == share:
             yield replace(
                 program,
                 instructions=program.instructions[begins : block.last],

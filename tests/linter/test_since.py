@@ -152,3 +152,12 @@ def test_the_same_scalar_load_twice_gives_the_same() -> None:
     for between in ("\ts_add_u32 s0, s0, 64\n" + load, load.replace("0x0", "0x4")):
         found = coasm.lint(listing(load + between + ends))
         assert [f.rule for f in found if f.rule != "kernarg-range"] == ["smem-wait"]
+
+
+def test_processes_find_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels in shares: v_rcp_f32 needs a wait state in each of them (see TOO_CLOSE)."""
+    monkeypatch.setattr("coasm.linter.program._PART", 1)
+    monkeypatch.setattr("coasm.linter.lint._LARGE", 1)
+    monkeypatch.setattr("coasm.trips.cores", lambda: 2)
+    found = coasm.lint(listing({name: TOO_CLOSE for name in "abc"} | {"d": CLEAN}))
+    assert [(f.kernel, f.rule) for f in found] == [("a", "trans"), ("b", "trans"), ("c", "trans")]
