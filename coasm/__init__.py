@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from coasm.codeobject import CodeObject, Kernel
     from coasm.compare import Report
     from coasm.launch import run, run_f4gemm, run_spec
-    from coasm.linter import Finding
+    from coasm.linter.findings import Finding
     from coasm.trips import RoundTrip
 
 __all__ = [
@@ -153,13 +153,13 @@ def assemble(
 
     from coasm.asm.assemble import assemble as build
     from coasm.asm.source import SourceOptions
-    from coasm.linter.sources import declaration_warnings
+    from coasm.linter.built import declaration_warnings
     from coasm.opening import open_code_object
 
     options = SourceOptions(target, code_object_version, tuple(include), tuple(defsym))
     original = None if like is None else open_code_object(like, llvm=llvm)
     result = build(text, llvm, name=name, like_object=original, options=options)
-    warnings = declaration_warnings(open_code_object(result.data, name=name), result.llvm, text)
+    warnings = declaration_warnings(result.co, result.llvm, text)
     return replace(result, warnings=(*result.warnings, *warnings))
 
 

@@ -78,10 +78,10 @@ def _run(arguments: Sequence[str]) -> int:
 
         parameters = simple(arguments[0], arguments[1:])
         if parameters is not None and arguments[0] == "asm":
-            prefetch.start_assembler_of(parameters["file"], parameters.get("llvm"))
+            tools = prefetch.start_assembler_of(parameters["file"], parameters.get("llvm"))
             from coasm.cli.build_object import build_object
 
-            build_object(**parameters)
+            build_object(**parameters, tools=tools)
             return 0
         if parameters is not None:
             prefetch.start_disassembly(parameters["file"], parameters.get("llvm"))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from typing import TYPE_CHECKING
 
 from coasm.errors import CoasmError, OutputError
@@ -86,7 +85,8 @@ def write_file(path: str, data: bytes) -> None:
             with open(real, "wb") as file:
                 file.write(data)
             return
-        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(real), prefix=".coasm-")
+        temporary = os.path.join(os.path.dirname(real), f".coasm-{os.urandom(8).hex()}")
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coasm.asm.like import like
-from coasm.asm.linking import declared_linking, linking_of
+from coasm.asm.linking import linking_for
 from coasm.asm.metadata_faults import warnings_of
 from coasm.asm.source import NO_OPTIONS, SourceOptions, build
 from coasm.codeobject import CodeObject, load
@@ -24,7 +23,7 @@ class Result:
     ``notes``: what the source does not say and was taken for granted. ``llvm`` built it.
     """
 
-    data: bytes
+    co: CodeObject
     pins: int
     lost: int
     warnings: tuple[str, ...]
@@ -32,6 +31,11 @@ class Result:
     target: TargetID
     code_object_version: int
     llvm: Llvm
+
+    @property
+    def data(self) -> bytes:
+        """The code object's bytes."""
+        return self.co.data
 
 
 def assemble(
@@ -52,21 +56,21 @@ def assemble(
         UnsupportedError: it names no target, or one that cannot be written.
     """
     made = build(text, name, options, llvm)
-    linking = declared_linking(text)
-    if linking is None:
-        linking = linking_of(like_object.elf) if like_object is not None else ()
-    data, bare = made.linked(linking)
-    doubts = warnings_of(load(data, name=name), name, made.source.text)
-    warnings = [*made.warnings, *doubts]
+    data, bare = made.linked(linking_for(text, like_object))
+    co = load(data, name=name)
+    warnings = [*made.warnings, *warnings_of(co, name, made.source.text)]
     target, version = made.what.target, made.what.code_object_version
     if like_object is not None:
+        from coasm.asm.like import like
+
         kept = like(data, like_object)
         bare = bare or kept.without_debug
-        data = kept.data
+        linked, co = co, load(kept.data, name=name)
+        co.share_metadata(linked)
         warnings += [f"not kept: {remark}" for remark in kept.remarks]
     if bare:
         warnings.append("the debug information was left out: it describes the code as it was")
     if like_object is not None and like_object.target != target:
         warnings.append(f"the listing is for {target}, the original for {like_object.target}")
     pins, lost = len(made.built.pins), len(made.built.lost)
-    return Result(data, pins - lost, lost, tuple(warnings), made.notes, target, version, made.llvm)
+    return Result(co, pins - lost, lost, tuple(warnings), made.notes, target, version, made.llvm)

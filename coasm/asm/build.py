@@ -9,7 +9,7 @@ import re
 import struct
 from typing import NamedTuple
 
-from coasm.asm.linking import NO_PADDING, unpadded
+from coasm.asm.linking import NO_PADDING, linker_options, unpadded
 from coasm.asm.names import parse_stand_ins
 from coasm.asm.pins import Pin, marked_positions, marked_source
 from coasm.codeobject.elf import SHT_STRTAB, SHT_SYMTAB, Elf
@@ -155,7 +155,7 @@ def link_object(data: bytes, llvm: Llvm, linking: tuple[str, ...] = ()) -> bytes
     Raises:
         AssemblyError: the linker refused it.
     """
-    linked = link(llvm, [data], [option for option in linking if option != NO_PADDING])
+    linked = link(llvm, [data], linker_options(linking))
     return unpadded(linked) if NO_PADDING in linking else linked
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import struct
-from hashlib import sha256
 
 from coasm.codeobject.elf import Elf, Section
 
@@ -27,6 +26,8 @@ def is_debug(section: Section) -> bool:
 
 def _digest(elf: Elf) -> str:
     """Of the code and where it is loaded."""
+    from hashlib import sha256
+
     digest = sha256()
     for section in elf.sections:
         if section.code:

@@ -15,7 +15,6 @@ import bisect
 import os
 import re
 import struct
-import tempfile
 from array import array
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
@@ -27,6 +26,7 @@ from coasm.codeobject import CodeObject, Section
 from coasm.codeobject.elf import STT_OBJECT
 from coasm.llvm import Llvm
 from coasm.llvm.run import TRUE16, Dump, first_features, has_true16, objdump, write_bytes
+from coasm.llvm.scratch import scratch_folder
 from coasm.target import TargetID
 
 __all__ = [
@@ -196,7 +196,7 @@ def decode(
     if not _prints_safely(co):
         dump = Dump("", False)
     elif dump is None or extra != first_features(co.target) or "wavefrontsize64" in mattr:
-        with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
+        with scratch_folder() as folder:
             path = os.path.join(folder, "in.co")
             write_bytes(path, co.data)
             dump = objdump(llvm, [path], co.target, mattr)
@@ -477,7 +477,7 @@ def decode_bytes(
 
     None where the disassembler failed.
     """
-    with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
+    with scratch_folder() as folder:
         path = os.path.join(folder, "probe.co")
         write_bytes(path, probe(co.target, co.elf.header.abi_version, code, starts))
         dump = objdump(llvm, [path], co.target, mattr)

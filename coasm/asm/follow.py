@@ -38,7 +38,7 @@ def follow(text: str, target: TargetID) -> tuple[str, tuple[str, ...]]:
     lines = text.split("\n")
     stand_ins = parse_stand_ins(text)
     kernels = {}
-    for found in _KERNEL.finditer(text):
+    for found in _kernels(text):
         name = found[1].strip('"')
         block = text[found.end() : text.find(_END, found.end())]
         kernels[f"{stand_ins.get(name, name)}.kd"] = _given(block)
@@ -58,6 +58,16 @@ def follow(text: str, target: TargetID) -> tuple[str, tuple[str, ...]]:
                 f"metadata of {kernel}: {key} {value.text} -> {new}, as the descriptor says"
             )
     return ("\n".join(lines), tuple(notes)) if notes else (text, ())
+
+
+def _kernels(text: str) -> Iterator[re.Match[str]]:
+    """The lines that begin a kernel descriptor; the lines are many, so the word is found first."""
+    at = text.find(".amdhsa_kernel")
+    while at >= 0:
+        found = _KERNEL.match(text, text.rfind("\n", 0, at) + 1)
+        if found is not None:
+            yield found
+        at = text.find(".amdhsa_kernel", at + 1)
 
 
 def marked(yaml: str, directives: Mapping[str, Iterable[str] | None], target: TargetID) -> str:

@@ -12,6 +12,7 @@ import re
 import struct
 from collections.abc import Iterator
 
+from coasm.codeobject import CodeObject
 from coasm.codeobject.elf import (
     PT_LOAD,
     SHF_MERGE,
@@ -29,7 +30,16 @@ from coasm.codeobject.elf import (
 )
 from coasm.errors import UnsupportedError
 
-__all__ = ["BUILD_ID", "NO_PADDING", "declared_linking", "link_line", "linking_of", "unpadded"]
+__all__ = [
+    "BUILD_ID",
+    "NO_PADDING",
+    "declared_linking",
+    "link_line",
+    "linker_options",
+    "linking_for",
+    "linking_of",
+    "unpadded",
+]
 
 #: LLD before 18 rounds the RELRO segment up to a page without a section that fills it. No option of
 #: LLD says so: :func:`unpadded` takes the section out again.
@@ -148,6 +158,11 @@ def _dynamic(elf: Elf) -> Iterator[str]:
             yield from (option.format(text) for option in options)
 
 
+def linker_options(linking: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of *linking* that the linker has."""
+    return tuple(option for option in linking if option != NO_PADDING)
+
+
 def link_line(options: tuple[str, ...]) -> str:
     """The line of a listing's head that :func:`declared_linking` reads."""
     return f"// coasm: link {' '.join(options)}"
@@ -159,7 +174,7 @@ def declared_linking(text: str) -> tuple[str, ...] | None:
     Raises:
         UnsupportedError: an option that coasm does not take from a listing.
     """
-    found = _LINE.search(text)
+    found = _LINE.search(text) if "// coasm: link " in text else None
     if found is None:
         return None
     options = tuple(found[1].split())
@@ -171,6 +186,18 @@ def declared_linking(text: str) -> tuple[str, ...] | None:
                 "docs/listing.md names what it takes"
             )
     return options
+
+
+def linking_for(text: str, like: CodeObject | None) -> tuple[str, ...]:
+    """How a source is linked: as its head says, else as the object that it is to be like.
+
+    Raises:
+        UnsupportedError: its head names an option that coasm does not take from a listing.
+    """
+    declared = declared_linking(text)
+    if declared is None:
+        return linking_of(like.elf) if like is not None else ()
+    return declared
 
 
 def unpadded(data: bytes) -> bytes:

@@ -60,10 +60,11 @@ def warnings_of(co: CodeObject, name: str, text: str) -> list[str]:
     except CoasmError:
         return []
     symbols = {s.name for s in (*co.elf.symbols, *co.elf.dynamic_symbols) if s.shndx != SHN_UNDEF}
-    lines = text.split("\n")
+    found = list(doubts(document, symbols))
+    lines = text.split("\n") if found else []
     span = metadata_span(lines)
     said = []
-    for path, what in doubts(document, symbols):
+    for path, what in found:
         place = place_of(lines[span[0] : span[1]], path) if span is not None else None
         where = f"{name}:{span[0] + place[0] + 1}: " if span is not None and place else ""
         key = "".join(f"[{step}]" if isinstance(step, int) else str(step) for step in path)

@@ -14,7 +14,7 @@ import re
 import struct
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -95,10 +95,16 @@ def mark(text: str, wanted: Iterable[int]) -> str:
     return "\n".join(result)
 
 
-def marked_source(text: str, more: Iterable[int] = ()) -> tuple[list[Pin], bytes]:
+#: Sources that were marked before they are asked for: see :mod:`coasm.llvm.prefetch`.
+prepared: dict[str, tuple[list[Pin], bytes]] = {}
+
+
+def marked_source(text: str, more: Collection[int] = ()) -> tuple[list[Pin], bytes]:
     """The pins of a listing, and what the assembler gets: it with the lines of its pins, and
     *more* ones, marked.
     """
+    if text in prepared and not more:
+        return prepared.pop(text)
     pins = find_pins(text)
     wanted = sorted({pin.line for pin in pins}.union(more))
     return pins, (mark(text, wanted) if wanted else text).encode("utf-8", "surrogateescape")

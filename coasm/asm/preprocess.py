@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 
 from coasm.asm.build import encode
 from coasm.errors import AssemblyError, UnsupportedError
 from coasm.llvm import Llvm
 from coasm.llvm.run import TRIPLE, run, write_bytes
+from coasm.llvm.scratch import scratch_folder
 from coasm.target import TargetID
 
 __all__ = ["is_preprocessed", "preprocessed"]
@@ -39,7 +39,7 @@ def preprocessed(
         AssemblyError: the preprocessor refused it.
         UnsupportedError: it includes a file with assembly in it, which no line can stand for.
     """
-    with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
+    with scratch_folder() as folder:
         path, out = os.path.join(folder, "in.S"), os.path.join(folder, "out.s")
         write_bytes(path, encode(text))
         made = run(

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from coasm.asm.build import (
     Built,
@@ -24,25 +24,16 @@ from coasm.asm.build import (
 )
 from coasm.asm.debug import describes, without_debug
 from coasm.asm.follow import follow
-from coasm.asm.lines import (
-    Included,
-    Line,
-    Spot,
-    is_plain,
-    line_table,
-    lines_of_marks,
-    mark_lines,
-)
 from coasm.asm.linking import declared_linking
-from coasm.asm.messages import for_user, summed_up, warnings_in
-from coasm.asm.metadata_faults import explained
-from coasm.asm.preprocess import is_preprocessed, preprocessed
 from coasm.codeobject import CodeObject, load
 from coasm.codeobject.elf import Elf
 from coasm.errors import AssemblyError, CoasmError, UnsupportedError
 from coasm.llvm import Llvm, find_llvm
-from coasm.llvm.run import TRIPLE, Setup, assemble
+from coasm.llvm.run import TRIPLE, Setup, assemble, search_folders
 from coasm.target import ABI_TO_COV, TargetID, relative
+
+if TYPE_CHECKING:
+    from coasm.asm.lines import Included, Line
 
 __all__ = ["NO_OPTIONS", "BuiltSource", "SourceOptions", "build", "declared"]
 
@@ -190,6 +181,8 @@ class BuiltSource:
 
         The source is assembled once more for them.
         """
+        from coasm.asm.lines import Line, Spot, is_plain, line_table, lines_of_marks, mark_lines
+
         source, what = self.source, self.what
         text = self.built.text or source.text
         marked = None if is_plain(text) else mark_lines(source.name, text, source.files)
@@ -266,7 +259,7 @@ def build(
     if built.object is None:
         raise _refused(source, said, options, what, tools)
     what = _found(source, what, built, options)
-    warnings = dict.fromkeys(warnings_in(said))
+    warnings = _warnings(said)
     stale = _stale_target(source, what.target)
     if stale is not None and options.target is not None:
         raise UnsupportedError(f"{name}: {stale}, --target {what.target}; they must be the same")
@@ -293,22 +286,31 @@ def _opened(text: str, name: str, options: SourceOptions, llvm: str | None = Non
     for symbol in options.defsym:
         if not _SYMBOL.fullmatch(symbol):
             raise CoasmError(f"--defsym {symbol}: expected NAME=VALUE")
-    include = options.include
-    own = os.path.dirname(name)
-    if own and os.path.isfile(name) and own not in include:
-        include = (*include, own)  # last: clang looks where it runs, and in -I
-    if is_preprocessed(name, text):
-        said = _TARGET.search(text)
-        known = options.target or (said and _split(said[1])[1])
-        target = TargetID.parse(known) if known else None
-        text = preprocessed(name, text, include, target, find_llvm(llvm))
+    include = search_folders(name, options.include)
+    if name.endswith(".S"):
+        text = _preprocessed(name, text, options, include, llvm)
     files = dict(_included(text, include)) if ".include" in text else {}
     _check_loops(name, files)
     return _Source(name, text, files, Setup(include=include, defsym=options.defsym))
 
 
+def _preprocessed(
+    name: str, text: str, options: SourceOptions, include: tuple[str, ...], llvm: str | None
+) -> str:
+    """The text of a file that clang runs the preprocessor on, behind it."""
+    from coasm.asm.preprocess import is_preprocessed, preprocessed
+
+    if not is_preprocessed(name, text):
+        return text
+    said = _TARGET.search(text)
+    known = options.target or (said and _split(said[1])[1])
+    target = TargetID.parse(known) if known else None
+    return preprocessed(name, text, include, target, find_llvm(llvm))
+
+
 def _included(text: str, folders: tuple[str, ...]) -> Iterator[tuple[str, Included]]:
     """The files that *text* includes, and those that they include, by the names that they give."""
+    from coasm.asm.lines import Included
     from coasm.codeobject.model import read_input
 
     todo, seen = [text], set[str]()
@@ -541,7 +543,18 @@ def _said(source: _Source, what: Declared, built: Built, llvm: Llvm) -> str:
         version, setup = what.code_object_version, source.setup
         text = encode(source.text)
         messages = assemble(llvm, text, what.target, version, features, False, setup).messages
+    from coasm.asm.messages import for_user
+
     return for_user(messages, source.texts)
+
+
+def _warnings(said: str) -> dict[str, None]:
+    """The assembler's own warnings, each once."""
+    if not said:
+        return {}
+    from coasm.asm.messages import warnings_in
+
+    return dict.fromkeys(warnings_in(said))
 
 
 def _meant(messages: str) -> tuple[str, TargetID] | None:
@@ -557,6 +570,9 @@ def _refused(
     source: _Source, said: str, options: SourceOptions, what: Declared, llvm: Llvm
 ) -> CoasmError:
     """What is wrong with a source that the assembler refused."""
+    from coasm.asm.messages import summed_up
+    from coasm.asm.metadata_faults import explained
+
     found = _MISMATCH.search(said)
     if found is not None and options.target:
         return UnsupportedError(

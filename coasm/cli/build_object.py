@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from coasm.cli.terminal import printable
 
 if TYPE_CHECKING:
     from coasm.asm.source import SourceOptions
+    from coasm.llvm import Llvm
 
 __all__ = ["build_object"]
 
@@ -28,17 +28,17 @@ def build_object(
     options: SourceOptions | None = None,
     json_: bool = False,
     llvm: str | None = None,
+    tools: Llvm | None = None,
 ) -> None:
-    """Build the listing *file* and say so; see ``coasm asm --help``."""
-    from coasm.asm.assemble import assemble
-    from coasm.asm.source import NO_OPTIONS
-    from coasm.codeobject import load
+    """Build the listing *file* and say so; see ``coasm asm --help``.
+
+    *tools* are those of the assembler that is at work on it already.
+    """
     from coasm.errors import CoasmError, FormatError
     from coasm.opening import open_code_object, read_given
     from coasm.output import check_target, write_file
 
     usual = output is None
-    options = NO_OPTIONS if options is None else options
     if output is None:
         if file == "-":
             raise CoasmError("standard input needs -o FILE")
@@ -49,19 +49,29 @@ def build_object(
         raise FormatError(f"{given.name}: a code object, not a listing; coasm disasm makes one")
     text, name = given.text, given.name
     original = open_code_object(like, llvm=llvm) if like is not None else None
-    later = Thread(target=_prepare, args=(text,), daemon=True)
-    later.start()
-    result = assemble(text, llvm, name=name, like_object=original, options=options)
+    if tools is not None:
+        from coasm.asm.linking import linker_options, linking_for
+        from coasm.llvm.prefetch import start_linker
+
+        start_linker(tools, linker_options(linking_for(text, original)))
+    # What is needed once the assembler has ended, and takes time.
+    import coasm.notes.faults  # noqa: F401
+    from coasm.asm.assemble import assemble
+    from coasm.asm.source import NO_OPTIONS
+    from coasm.linter.built import declaration_warnings
+    from coasm.linter.declared import named_in
+
+    named_in(text)
+    options = NO_OPTIONS if options is None else options
+    directory = llvm if tools is None else tools.directory
+    result = assemble(text, directory, name=name, like_object=original, options=options)
     if not force:
         _check_replaced(output, usual, text, name, result.data)
     write_file(output, result.data)
     same = original is not None and original.data == result.data
     warnings = list(result.warnings)
-    later.join()
-    from coasm.linter.sources import declaration_warnings
-
     if not lint:
-        warnings += declaration_warnings(load(result.data, name=name), result.llvm, text)
+        warnings += declaration_warnings(result.co, result.llvm, text)
     for note in result.notes:
         print(f"coasm: {printable(f'{name}: {note}')}", file=sys.stderr)
     for warning in warnings:
@@ -97,14 +107,6 @@ def build_object(
         said.append("identical to the original" if same else "differs from the original")
     say = sys.stderr if output == "-" else sys.stdout
     print(f"{printable(output)}: {', '.join(said)}", file=say)
-
-
-def _prepare(text: str) -> None:
-    """What is needed once the assembler has ended, and takes time."""
-    import coasm.linter.sources  # noqa: F401
-    from coasm.linter.declarations import named_in
-
-    named_in(text)
 
 
 def _check_replaced(output: str, usual: bool, text: str, name: str, data: bytes) -> None:

@@ -22,7 +22,8 @@ from coasm.inspect import occupancy
 from coasm.isa import access, parse
 from coasm.isa.access import is_copy
 from coasm.isa.flow import flow_of
-from coasm.linter.declarations import DECLARATIONS, REGISTER, named_registers
+from coasm.linter.declarations import DECLARATIONS, named_registers
+from coasm.linter.declared import REGISTER
 from coasm.linter.findings import ADVICE, ERROR, Finding
 from coasm.linter.kernel_code import Check, KernelCode, check_kernels
 from coasm.linter.program import Program

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from coasm.asm.decode import TRUE16, decode, has_true16
 from coasm.asm.source import NO_OPTIONS, SourceOptions
 from coasm.codeobject import CodeObject, load
 from coasm.codeobject.elf import STT_FUNC
-from coasm.errors import CoasmError, UnsupportedError
+from coasm.errors import UnsupportedError
 from coasm.kernels import find_kernel
 from coasm.linter.program import Program, build_program, kernels_of
 
-if TYPE_CHECKING:
-    from coasm.llvm import Llvm
-
-__all__ = ["Source", "declaration_warnings", "listing_source", "object_source", "open_source"]
+__all__ = ["Source", "listing_source", "object_source", "open_source"]
 
 
 class Source(NamedTuple):
@@ -101,28 +98,6 @@ def listing_source(
     program = build_program(co, code, lines=lines, name=name, kernel=kernel)
     files = {file.path: tuple(file.text.split("\n")) for file in made.source.files.values()}
     return Source(name, program, split, remark, files, co.remarks)
-
-
-def declaration_warnings(co: CodeObject, llvm: Llvm, text: str) -> list[str]:
-    """Where a kernel uses more than it declares, or its declarations disagree: a line each.
-
-    What ``coasm asm`` says of each object that it makes from the source *text*.
-    """
-    from coasm.linter.declarations import check_declarations, text_fits
-
-    extra = (TRUE16,) if has_true16(co.target) else ()
-    try:
-        if text_fits(text, co):
-            return []
-        found = check_declarations(build_program(co, decode(co, llvm, extra=extra)))
-    except CoasmError as error:
-        return [f"the use of registers was not checked: {error}"]
-    return [
-        f"{finding.kernel}: "
-        + ("" if finding.rule == "metadata" else f"{finding.place.address:#x}: ")
-        + finding.what
-        for finding in found
-    ]
 
 
 def _named(co: CodeObject, name: str | None, llvm: str | None) -> str | None:

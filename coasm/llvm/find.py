@@ -13,8 +13,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
+from typing import NamedTuple
 
 from coasm.errors import CoasmError, ToolError, UnsupportedError
 from coasm.target import relative
@@ -41,8 +41,7 @@ _KNOWN_SINCE = {
 _REMOVED = {"gfx940": 22, "gfx941": 22}  # in LLVM 19, no longer in that one
 
 
-@dataclass(frozen=True)
-class Llvm:
+class Llvm(NamedTuple):
     """The LLVM tools of one directory, as absolute paths.
 
     ``source`` says where the directory came from (``--llvm``, ``COASM_LLVM``, ``ROCM_PATH``,
@@ -60,7 +59,7 @@ class Llvm:
     readelf: str | None = None
     cxxfilt: str | None = None
 
-    @cached_property
+    @property
     def version(self) -> tuple[int, ...]:
         """The full version, for example ``(22, 1, 8)``: runs ``clang --version`` once.
 
@@ -69,15 +68,14 @@ class Llvm:
         """
         return _ask_version(self.clang)
 
-    @cached_property
+    @property
     def processors(self) -> frozenset[str]:
         """The gfx processors that this LLVM knows: runs clang once.
 
         Raises:
             ToolError: clang cannot be run.
         """
-        text = _output(self.clang, "-cc1", "-triple", "amdgcn-amd-amdhsa", "-print-supported-cpus")
-        return frozenset(re.findall(r"^\s*(gfx[0-9a-z-]+)\s*$", text, re.MULTILINE))
+        return _ask_processors(self.clang)
 
     def knows(self, processor: str) -> bool:
         """Whether this LLVM knows *processor*; runs clang only where the version does not tell.
@@ -197,8 +195,8 @@ def _in_directory(directory: str, source: str, refused: list[CoasmError]) -> lis
     """The complete sets of tools in *directory*: the plain names, then each version suffix."""
     names = _listing(directory)
     suffixes = [""] if "clang" in names else []
-    versioned = (name for name in sorted(names) if name.startswith("clang-"))
-    suffixes += [name[5:] for name in versioned if name[6:].isdecimal()]
+    versioned = [name for name in names if name.startswith("clang-") and name[6:].isdecimal()]
+    suffixes += [name[5:] for name in sorted(versioned)]
     found = []
     for suffix in suffixes:
         missing = [tool for tool in _REQUIRED if tool + suffix not in names]
@@ -263,6 +261,13 @@ def _major_by_resources(clang: str) -> int | None:
     return int(match[0]) if match else None
 
 
+@lru_cache(maxsize=16)
+def _ask_processors(clang: str) -> frozenset[str]:
+    text = _output(clang, "-cc1", "-triple", "amdgcn-amd-amdhsa", "-print-supported-cpus")
+    return frozenset(re.findall(r"^\s*(gfx[0-9a-z-]+)\s*$", text, re.MULTILINE))
+
+
+@lru_cache(maxsize=16)
 def _ask_version(clang: str) -> tuple[int, ...]:
     match = re.search(r"\bversion (\d+)\.(\d+)(?:\.(\d+))?", _output(clang, "--version"))
     if match is None:

@@ -1,8 +1,9 @@
 """Starts the LLVM tools of ``disasm`` and ``asm`` before the rest of the program is imported.
 
 A disassembly takes about as long as the command line's imports, and the assembler a third of its
-time to start. The disassembler's output is taken by :func:`take`; the assembler waits for its
-source in :data:`coasm.llvm.run.waiting`. What is not taken ends with the process.
+time to start. The disassembler's output is taken by :func:`take`; an assembler or a linker that
+waits for its input is in :data:`coasm.llvm.run.waiting`, an assembler that has it in
+:data:`coasm.llvm.run.working`. What is not taken ends with the process.
 """
 
 from __future__ import annotations
@@ -10,9 +11,7 @@ from __future__ import annotations
 import atexit
 import os
 import re
-import shutil
 import subprocess
-import tempfile
 from typing import IO
 
 from coasm.errors import CoasmError
@@ -21,21 +20,26 @@ from coasm.llvm.find import Llvm, find_llvm
 from coasm.llvm.run import (
     TIMEOUT,
     Dump,
+    Setup,
     assembler_command,
     first_features,
+    linker_command,
     objdump_arguments,
-    start_assembler,
+    search_folders,
+    start_tool,
     waiting,
     working,
     write_bytes,
 )
+from coasm.llvm.scratch import new_folder, remove_folder
 from coasm.target import ABI_TO_COV, TargetID
 
-__all__ = ["end", "start_assembler_of", "start_disassembly", "take"]
+__all__ = ["end", "start_assembler_of", "start_disassembly", "start_linker", "take"]
 
 #: Bytes at the start of a listing in which its target is looked for.
 _HEAD = 8192
 _TARGET = re.compile(rb'^\s*\.amdgcn_target\s+"amdgcn-amd-amdhsa--([\w:+-]+)"', re.M)
+_FEATURES = re.compile(rb"^// coasm: features((?: [+-][a-z0-9-]+)+)[ \t\r]*$", re.M)
 _VERSION = re.compile(rb"^\s*\.amdhsa_code_object_version\s+([456])\s*$", re.M)
 
 _folders: list[str] = []
@@ -55,7 +59,7 @@ def start_disassembly(path: str, directory: str | None) -> None:
         if header[:4] != b"\x7fELF" or header[18:20] != b"\xe0\0" or len(header) < 64:
             return
         llvm = find_llvm(directory)
-        output = tempfile.TemporaryFile(prefix="coasm-")  # noqa: SIM115  (outlives this call)
+        output = open(os.path.join(_folder(), "dump"), "w+b")  # noqa: SIM115  (outlives this call)
         # Absolute: a name that starts with "-" or "@" would mean something else to the tool.
         target = TargetID.from_e_flags(int.from_bytes(header[48:52], "little"), header[8])
         arguments = objdump_arguments(llvm, target, ",".join(first_features(target)))
@@ -70,28 +74,52 @@ def start_disassembly(path: str, directory: str | None) -> None:
         return  # whoever needs it will start it again, and say what is wrong
 
 
-def start_assembler_of(path: str, directory: str | None) -> None:
-    """Assemble the listing *path*, where its head says what it is for."""
-    from coasm.asm.pins import marked_source
+def start_assembler_of(path: str, directory: str | None) -> Llvm | None:
+    """Assemble the listing *path*, where its head says what it is for; with which tools."""
+    from coasm.asm.pins import marked_source, prepared
 
     try:
         with open(path, "rb") as file:
             data = file.read()
-        head = data[:_HEAD]
-        target, version = _TARGET.search(head), _VERSION.search(head)
-        if target is None or version is None or b"// coasm: features" in head:
-            return
-        wanted = TargetID.parse(target[1].decode("ascii"))
-        llvm = find_llvm(directory, processor=wanted.name)
-        command = assembler_command(llvm, wanted, int(version[1]), ",".join(wanted.features))
-        source = marked_source(data.decode("utf-8", "surrogateescape"))[1]
+        what = _declared(data[:_HEAD])
+        if what is None:
+            return None
+        target, version, features = what
+        llvm = find_llvm(directory, processor=target.name)
+        setup = Setup(include=search_folders(path))
+        command = assembler_command(llvm, target, version, ",".join(features), False, setup)
+        text = data.decode("utf-8", "surrogateescape")
+        prepared[text] = marked_source(text)
+        source = prepared[text][1]
         folder = _folder()
         write_bytes(os.path.join(folder, "in.s"), source)
         with open(os.path.join(folder, "in.s"), "rb") as file:
-            working[tuple(command), source] = start_assembler(command, folder, file)
-        limits.confine(working[tuple(command), source][0].pid, len(source))
+            working[tuple(command), source] = start_tool(command, folder, file)
+        limits.confine(working[tuple(command), source].process.pid, len(source))
+        return llvm
     except (OSError, ValueError, CoasmError):
-        return  # whoever needs it will start it again, and say what is wrong
+        return None  # whoever needs it will start it again, and say what is wrong
+
+
+def _declared(head: bytes) -> tuple[TargetID, int, tuple[str, ...]] | None:
+    """Target, code object version and features by a listing's head; None where it has not all."""
+    said, version, extra = (p.search(head) for p in (_TARGET, _VERSION, _FEATURES))
+    if said is None or version is None:
+        return None
+    target = TargetID.parse(said[1].decode("ascii"))
+    if extra is None and target.processor.version[0] >= 10:
+        return None  # its kernels say which features it takes
+    named = extra[1].decode("ascii").split() if extra else ()
+    return target, int(version[1]), (*target.features, *named)
+
+
+def start_linker(llvm: Llvm, linking: tuple[str, ...]) -> None:
+    """Start a linker with these options, which waits for the object."""
+    try:
+        command = linker_command(llvm, linking)
+        waiting[tuple(command)] = start_tool(command, _folder())
+    except OSError:
+        return
 
 
 def _start_assembler(llvm: Llvm, target: TargetID, version: int) -> None:
@@ -99,22 +127,22 @@ def _start_assembler(llvm: Llvm, target: TargetID, version: int) -> None:
     if target.processor.version[0] >= 10 or target.features:
         return  # its features are known only to those who have read the whole object
     command = assembler_command(llvm, target, version)
-    waiting[tuple(command)] = start_assembler(command, _folder())
+    waiting[tuple(command)] = start_tool(command, _folder())
 
 
 def _folder() -> str:
     """A new folder for a tool's files, which goes with the process."""
     if not _folders:
         atexit.register(end)
-    _folders.append(tempfile.mkdtemp(prefix="coasm-"))
+    _folders.append(new_folder())
     return _folders[-1]
 
 
 def end() -> None:
     """End what was started and not taken, and remove its files."""
-    for process, _ in (*waiting.values(), *working.values()):
-        process.kill()
-        process.wait()
+    for tool in (*waiting.values(), *working.values()):
+        tool.process.kill()
+        tool.process.wait()
     waiting.clear()
     working.clear()
     for process, output in _running.values():
@@ -123,7 +151,7 @@ def end() -> None:
         output.close()
     _running.clear()
     for folder in _folders:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder)
     _folders.clear()
 
 

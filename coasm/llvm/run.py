@@ -10,7 +10,6 @@ import os
 import re
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Sequence
 from typing import IO, NamedTuple
@@ -18,6 +17,7 @@ from typing import IO, NamedTuple
 from coasm.errors import AssemblyError, ToolError, UnsupportedError
 from coasm.llvm import limits
 from coasm.llvm.find import Llvm
+from coasm.llvm.scratch import scratch_folder
 from coasm.target import TargetID
 
 __all__ = [
@@ -26,12 +26,15 @@ __all__ = [
     "Assembled",
     "Dump",
     "Setup",
+    "Started",
     "assemble",
     "clang_command",
     "first_features",
     "has_true16",
     "link",
+    "linker_command",
     "objdump",
+    "search_folders",
     "write_bytes",
 ]
 
@@ -67,6 +70,17 @@ class Setup(NamedTuple):
 
 
 PLAIN = Setup()
+
+
+def search_folders(source: str, include: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Where the file *source* finds what it includes: last where it is itself.
+
+    clang looks where it runs, and in ``-I``.
+    """
+    own = os.path.dirname(source)
+    if own and own not in include and os.path.isfile(source):
+        return (*include, own)
+    return include
 
 
 def run(
@@ -282,24 +296,52 @@ def assembler_command(
     ]
 
 
-#: Assemblers that wait for their input, and those that have it: see :mod:`coasm.llvm.prefetch`.
-waiting: dict[tuple[str, ...], tuple[subprocess.Popen[bytes], str]] = {}
-working: dict[tuple[tuple[str, ...], bytes], tuple[subprocess.Popen[bytes], str]] = {}
+class Started(NamedTuple):
+    """A tool that runs: its process, and the path of its output file."""
+
+    process: subprocess.Popen[bytes]
+    output: str
 
 
-def start_assembler(
+#: Tools that wait for their input, and assemblers that have it: see :mod:`coasm.llvm.prefetch`.
+waiting: dict[tuple[str, ...], Started] = {}
+working: dict[tuple[tuple[str, ...], bytes], Started] = {}
+
+
+def start_tool(
     command: list[str], folder: str, source: IO[bytes] | int = subprocess.PIPE
-) -> tuple[subprocess.Popen[bytes], str]:
-    """Start an assembler that reads *source*, or a pipe; the path is its output file."""
-    out = os.path.join(folder, "out.o")
+) -> Started:
+    """Start an assembler or a linker that reads *source*, or a pipe.
+
+    Behind the *command* its output file is named, which is in *folder*.
+    """
+    output = os.path.join(folder, "out.o")
     process = subprocess.Popen(
-        [*command, out],
+        [*command, output],
         stdin=source,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         env=_environment(),
     )
-    return process, out
+    return Started(process, output)
+
+
+def _finish(tool: Started, given: int, source: bytes | None = None) -> str:
+    """Let a tool end whose input has *given* bytes: *source*, if it waits for it. Its messages.
+
+    Raises:
+        ToolError: it does not end.
+    """
+    process = tool.process
+    limits.confine(process.pid, given)
+    try:
+        _, errors = process.communicate(source, TIMEOUT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        assert isinstance(process.args, list)
+        raise ToolError(f"{process.args[0]} did not end within {TIMEOUT} s") from None
+    return errors.decode("utf-8", "surrogateescape")
 
 
 def assemble(
@@ -324,42 +366,40 @@ def assemble(
     name = _name(llvm, target)
     if name != target.name:
         source = _DIRECTIVE.sub(rb"\g<1>" + name.encode(), source)
-    with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
-        try:
-            key = tuple(command)
-            if (key, source) in working:
-                process, out = working.pop((key, source))
-                limits.confine(process.pid, len(source))
-                _, errors = process.communicate(timeout=TIMEOUT)
-            elif key in waiting:
-                process, out = waiting.pop(key)
-                limits.confine(process.pid, len(source))
-                _, errors = process.communicate(source, TIMEOUT)
-            else:
-                # From a file: what feeds a pipe wakes up a thousand times.
-                write_bytes(os.path.join(folder, "in.s"), source)
-                with open(os.path.join(folder, "in.s"), "rb") as file:
-                    process, out = start_assembler(command, folder, file)
-                limits.confine(process.pid, len(source))
-                _, errors = process.communicate(timeout=TIMEOUT)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            raise ToolError(f"{command[0]} did not end within {TIMEOUT} s") from None
-        except OSError as error:
-            raise ToolError(f"cannot run {command[0]}: {error.strerror or error}") from None
-        messages = errors.decode("utf-8", "surrogateescape")
-        if limits.is_ours(process.returncode, messages):
-            raise limits.exceeded(command[0], -process.returncode, len(source))
-        if process.returncode < 0:
-            name = signal.Signals(-process.returncode).name
-            raise AssemblyError(f"the assembler crashed ({name}) on this input")
-        if process.returncode != 0:
-            return Assembled(None, messages)
-        data = _read_bytes(out)
-        if name != target.name:
-            data = data[:_MACH] + bytes([target.processor.mach]) + data[_MACH + 1 :]
-        return Assembled(data, messages)
+    key = tuple(command)
+    try:
+        if (key, source) in working:
+            tool = working.pop((key, source))
+            return _assembled(tool, _finish(tool, len(source)), source, target, name)
+        if key in waiting:
+            tool = waiting.pop(key)
+            return _assembled(tool, _finish(tool, len(source), source), source, target, name)
+        with scratch_folder() as folder:
+            # From a file: what feeds a pipe wakes up a thousand times.
+            write_bytes(os.path.join(folder, "in.s"), source)
+            with open(os.path.join(folder, "in.s"), "rb") as file:
+                tool = start_tool(command, folder, file)
+            return _assembled(tool, _finish(tool, len(source)), source, target, name)
+    except OSError as error:
+        raise ToolError(f"cannot run {command[0]}: {error.strerror or error}") from None
+
+
+def _assembled(
+    tool: Started, messages: str, source: bytes, target: TargetID, name: str
+) -> Assembled:
+    """What an assembler made that has ended, to which the target's processor is *name*."""
+    status = tool.process.returncode
+    if limits.is_ours(status, messages):
+        assert isinstance(tool.process.args, list)
+        raise limits.exceeded(tool.process.args[0], -status, len(source))
+    if status < 0:
+        raise AssemblyError(f"the assembler crashed ({signal.Signals(-status).name}) on this input")
+    if status != 0:
+        return Assembled(None, messages)
+    data = _read_bytes(tool.output)
+    if name != target.name:
+        data = data[:_MACH] + bytes([target.processor.mach]) + data[_MACH + 1 :]
+    return Assembled(data, messages)
 
 
 #: The processor's name in the directive, and the byte of ``e_flags`` that says it.
@@ -396,20 +436,45 @@ def clang_command(
     return f"clang -x assembler {flags} {source} -o {output}"
 
 
+def linker_command(
+    llvm: Llvm, extra: Sequence[str] = (), paths: Sequence[str] = ("/dev/stdin",)
+) -> list[str]:
+    """The command that links objects, by default one from a pipe, before its output file."""
+    return [llvm.lld, "--no-undefined", "-shared", *extra, *paths, "-o"]
+
+
+def _linked_by_waiting(command: list[str], objects: Sequence[bytes]) -> bytes | None:
+    """What a linker that waits for the object makes of it; None where there is none, or it fails.
+
+    Whoever runs it again has its messages.
+    """
+    if len(objects) != 1 or tuple(command) not in waiting:
+        return None
+    tool = waiting.pop(tuple(command))
+    try:
+        _finish(tool, len(objects[0]), objects[0])
+    except (ToolError, OSError):
+        return None
+    return _read_bytes(tool.output) if tool.process.returncode == 0 else None
+
+
 def link(llvm: Llvm, objects: Sequence[bytes], extra: Sequence[str] = ()) -> bytes:
     """Link relocatable objects into a code object, as clang's driver does for this target.
 
     Raises:
         AssemblyError: the linker refused them; the text holds its messages.
     """
-    with tempfile.TemporaryDirectory(prefix="coasm-") as folder:
+    linked = _linked_by_waiting(linker_command(llvm, extra), objects)
+    if linked is not None:
+        return linked
+    with scratch_folder() as folder:
         paths = []
         for index, data in enumerate(objects):
             paths.append(os.path.join(folder, f"in{index}.o"))
             write_bytes(paths[-1], data)
         out = os.path.join(folder, "out.co")
         given = sum(map(len, objects))
-        done = run([llvm.lld, "--no-undefined", "-shared", *extra, *paths, "-o", out], given)
+        done = run([*linker_command(llvm, extra, paths), out], given)
         if done.returncode != 0 or not os.path.exists(out):
             text = done.stderr.decode("utf-8", "replace").replace(folder + os.sep, "")
             raise AssemblyError(f"the linker refused the object:\n{text.rstrip()}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +23,13 @@ _COMMENT = re.compile(r'((?:"(?:[^"\\]|\\.)*"|[^";/]|/(?![/*]))*)')
 _INTEGER = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]*|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan", re.I)
 _WORDS = {int: "a whole number", str: "a string", bool: "true or false"}
+
+
+def _close(word: str, names: Collection[str]) -> list[str]:
+    """The name that is closest to a word, if any is close."""
+    from difflib import get_close_matches
+
+    return get_close_matches(word, names, n=1)
 
 
 class Fault(NamedTuple):
@@ -89,7 +95,7 @@ def _unfit(node: Node, rule: Rule, path: str) -> Iterator[Fault]:
         what = "map" if isinstance(node, MappingNode) else "list"
         yield fault(f"is a {what}, expected {_expected(rule)}")
     elif not _is(node, rule):
-        close = get_close_matches(node.value, rule, n=1) if isinstance(rule, frozenset) else []
+        close = _close(node.value, rule) if isinstance(rule, frozenset) else []
         hint = f"; did you mean {close[0]}?" if close else f", expected {_expected(rule)}"
         yield fault(f"{node.value!r}{' is not known' if close else ''}{hint}")
 
@@ -104,7 +110,7 @@ def _unfit_map(node: Any, rule: Map, path: str) -> Iterator[Fault]:
     known = {**rule.required, **rule.optional}
     for name in rule.required:
         if name not in values:
-            close = get_close_matches(name, [n for n in values if n not in known], n=1)
+            close = _close(name, [n for n in values if n not in known])
             hint = f"; is {close[0]} meant for it?" if close else ""
             mark = node.start_mark
             yield Fault(mark.line, mark.column, path or "the document", f"has no {name}{hint}")
@@ -181,7 +187,7 @@ def doubts(
         if symbol in seen:
             yield (*path, ".symbol"), f"{symbol!r} is that of kernel {seen[symbol]} as well"
         elif symbol not in symbols:
-            close = get_close_matches(symbol, [s for s in symbols if s.endswith(".kd")], n=1)
+            close = _close(symbol, [s for s in symbols if s.endswith(".kd")])
             hint = f"; did you mean {close[0]!r}?" if close else ""
             yield (*path, ".symbol"), f"the object has no symbol {symbol!r}{hint}"
         elif not symbol.endswith(".kd"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -108,7 +107,7 @@ def test_every_instruction_has_its_line() -> None:
 def test_the_line_table_is_what_pyelftools_reads(llvm: Llvm, assembler: str) -> None:
     """clang writes another version of DWARF."""
     text = _with_lines()
-    tools = llvm if assembler == "llvm-mc" else replace(llvm, mc=None)
+    tools = llvm if assembler == "llvm-mc" else llvm._replace(mc=None)
     built = assemble_listing(text, declared(text).target, 5, tools, line_table=True)
     assert built.object is not None
     co = load(link_object(built.object, tools))

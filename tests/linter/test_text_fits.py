@@ -8,8 +8,8 @@ import pytest
 
 import coasm
 from coasm.codeobject import load
-from coasm.linter.declarations import text_fits
-from coasm.linter.sources import declaration_warnings
+from coasm.linter.built import declaration_warnings
+from coasm.linter.declared import text_fits
 from coasm.llvm import Llvm
 from tests.linter.sources import CLEAN, listing
 
