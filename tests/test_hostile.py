@@ -22,7 +22,7 @@ from coasm.compare import verify
 from coasm.descriptor import directives
 from coasm.errors import CoasmError
 from coasm.llvm.find import Llvm
-from coasm.notes import to_yaml
+from coasm.notes.yaml import to_yaml
 from coasm.trips import roundtrip
 from tests.asm.tools import loaded, loaded_sections
 from tests.counting import calls, programs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from coasm.asm.linking import linking_for
 from coasm.asm.metadata_faults import warnings_of
@@ -20,10 +20,11 @@ class Result:
 
     ``pins`` counts the pinned instructions whose original encoding was restored, ``lost`` those
     that LLVM now encodes otherwise (they were edited). ``warnings`` are one line each, and so are
-    ``notes``: what the source does not say and was taken for granted. ``llvm`` built it.
+    ``notes``: what the source does not say and was taken for granted. ``llvm`` built it; ``co`` is
+    the code object, loaded.
     """
 
-    co: CodeObject
+    data: bytes
     pins: int
     lost: int
     warnings: tuple[str, ...]
@@ -31,11 +32,7 @@ class Result:
     target: TargetID
     code_object_version: int
     llvm: Llvm
-
-    @property
-    def data(self) -> bytes:
-        """The code object's bytes."""
-        return self.co.data
+    co: CodeObject = field(compare=False, repr=False)
 
 
 def assemble(
@@ -73,4 +70,6 @@ def assemble(
     if like_object is not None and like_object.target != target:
         warnings.append(f"the listing is for {target}, the original for {like_object.target}")
     pins, lost = len(made.built.pins), len(made.built.lost)
-    return Result(co, pins - lost, lost, tuple(warnings), made.notes, target, version, made.llvm)
+    return Result(
+        co.data, pins - lost, lost, tuple(warnings), made.notes, target, version, made.llvm, co
+    )

@@ -26,7 +26,7 @@ __all__ = [
     "link_object",
 ]
 
-_LABELS = re.compile(r'\s*(?:(?:"(?:[^"\\]|\\.)*"|[^\s:"]+):\s*)*')
+_LABELS = r'\s*(?:(?:"(?:[^"\\]|\\.)*"|[^\s:"]+):\s*)*'
 
 
 class Declared(NamedTuple):
@@ -101,7 +101,7 @@ def assemble_listing(
         for pin in resized:
             words = ", ".join(f"{w:#010x}" for (w,) in struct.iter_unpack("<I", pin.original))
             code = lines[pin.line].split("//", 1)[0]
-            label = _LABELS.match(code)
+            label = re.match(_LABELS, code)
             lines[pin.line] = f"{label[0] if label else ''} .long {words}"
         resolved = "\n".join(lines)
         again = assemble_listing(

@@ -116,7 +116,7 @@ def _exact(
     leaves something unsaid.
     """
     from coasm.descriptor import directives as to_directives
-    from coasm.notes import to_yaml
+    from coasm.notes.yaml import to_yaml
 
     known = Knowledge()
     _predict(co, code, known)

@@ -9,8 +9,8 @@ section header table where it was.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from coasm.asm.debug import is_debug
 from coasm.asm.names import display
@@ -43,8 +43,7 @@ from coasm.codeobject.layout import (
 __all__ = ["Like", "like"]
 
 
-@dataclass(frozen=True)
-class Like:
+class Like(NamedTuple):
     """The file laid out as the original, and what could not be kept.
 
     ``without_debug``: the original's debug information is of other code, and was left out.

@@ -73,7 +73,7 @@ _STRINGS = (
 )
 _NAME = r"[A-Za-z0-9._+/$][A-Za-z0-9._+/$-]*"
 #: Larger pages than these would make a small object a large file.
-_OPTION = re.compile(
+_OPTION = (
     rf"{NO_PADDING}|-O0|--no-rosegment|--hash-style=(?:gnu|sysv)|--disable-new-dtags|-Bsymbolic"
     r"|-z(?:norelro|execstack|nognustack|separate-code|separate-loadable-segments)"
     r"|-z(?:now|global|nodelete|initfirst|nodlopen|origin|interpose)"
@@ -88,7 +88,7 @@ def linking_of(elf: Elf) -> tuple[str, ...]:
     if not elf.segments or not any(s.type == SHT_DYNAMIC for s in elf.sections):
         return ()  # no linker's layout
     found = [*_segments(elf), *_sections(elf), *_dynamic(elf)]
-    return tuple(option for option in found if _OPTION.fullmatch(option))
+    return tuple(option for option in found if re.fullmatch(_OPTION, option))
 
 
 def _segments(elf: Elf) -> Iterator[str]:
@@ -179,7 +179,7 @@ def declared_linking(text: str) -> tuple[str, ...] | None:
         return None
     options = tuple(found[1].split())
     for option in options:
-        if not _OPTION.fullmatch(option):
+        if not re.fullmatch(_OPTION, option):
             line = text.count("\n", 0, found.start()) + 1
             raise UnsupportedError(
                 f"line {line}: `// coasm: link` does not take {option!r}; "

@@ -12,8 +12,8 @@ from coasm.errors import CoasmError
 __all__ = ["explained", "warnings_of"]
 
 _REFUSED = "error: invalid HSA metadata"
-_BY_YAML = re.compile(r"^YAML:(\d+):(\d+): ", re.M)
-_PLACE = re.compile(r".+?:\d+:\d+: (?:error|warning|note): |Included from ")
+_BY_YAML = r"(?m)^YAML:(\d+):(\d+): "
+_PLACE = r".+?:\d+:\d+: (?:error|warning|note): |Included from "
 
 
 def explained(messages: str, name: str, text: str) -> str:
@@ -33,7 +33,7 @@ def explained(messages: str, name: str, text: str) -> str:
         pointer = " " * fault.column + "^"
         found.append(f"{place}: error: metadata: {path}{fault.what}\n{lines[number]}\n{pointer}")
     if not found:
-        return _BY_YAML.sub(lambda at: f"{name}:{first + int(at[1])}:{at[2]}: ", messages)
+        return re.sub(_BY_YAML, lambda at: f"{name}:{first + int(at[1])}:{at[2]}: ", messages)
     return "\n".join([*_others(messages), *found])
 
 
@@ -41,13 +41,13 @@ def _others(messages: str) -> list[str]:
     """The messages that are not about the metadata."""
     blocks: list[list[str]] = []
     for line in messages.split("\n"):
-        if _PLACE.match(line) or _BY_YAML.match(line) or not blocks:
+        if re.match(_PLACE, line) or re.match(_BY_YAML, line) or not blocks:
             blocks.append([])
         blocks[-1].append(line)
     return [
         "\n".join(block)
         for block in blocks
-        if _REFUSED not in block[0] and not _BY_YAML.match(block[0])
+        if _REFUSED not in block[0] and not re.match(_BY_YAML, block[0])
     ]
 
 

@@ -1,8 +1,8 @@
 """Where the metadata of a listing says what: its kernels and their keys, by line.
 
-Read are the lines as :func:`coasm.notes.to_yaml` lays them out, which an edit of a value leaves:
-one key a line. A kernel that is written otherwise is not found; nothing but what is shown or said
-depends on it.
+Read are the lines as :func:`coasm.notes.yaml.to_yaml` lays them out, which an edit of a value
+leaves: one key a line. A kernel that is written otherwise is not found; nothing but what is shown
+or said depends on it.
 """
 
 from __future__ import annotations

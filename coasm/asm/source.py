@@ -40,9 +40,7 @@ __all__ = ["NO_OPTIONS", "BuiltSource", "SourceOptions", "build", "declared"]
 _TARGET = re.compile(r'^[ \t]*\.amdgcn_target[ \t]+"([^"\\]*)"', re.M)
 # LLVM 23 writes amdgpu9.42 and the like, which LLVM 22 does not know, where amdgcn stood before.
 _TARGET_PARTS = re.compile(r"(amdgcn|amdgpu[\w.]*)-([^-]*)-([^-]*)-([^-]*)-(.*)")
-_MISMATCH = re.compile(
-    r"(.+?):(\d+):\d+: error: \.amdgcn_target directive's target id (\S+) does not match"
-)
+_MISMATCH = r"(.+?):(\d+):\d+: error: \.amdgcn_target directive's target id (\S+) does not match"
 _VERSION = re.compile(r"^[ \t]*\.amdhsa_code_object_version[ \t]+(\d+)", re.M)
 _FEATURES = re.compile(r"^// coasm: features((?: [+-][a-z0-9-]+)+)[ \t\r]*$", re.M)
 _METADATA_TARGET = re.compile(r"^[ \t]*amdhsa\.target:[ \t]*(?:!str[ \t]*)?['\"]?([^\s'\"]+)", re.M)
@@ -57,17 +55,14 @@ _SEARCHED = {
     _METADATA_TARGET: "amdhsa.target",
     _METADATA_VERSION: "amdhsa.version",
 }
-_WAVE = re.compile(
-    r"^[ \t]*(?:-[ \t]+)?(?:\.amdhsa_wavefront_size32[ \t]+|\.wavefront_size:\s*)(\d+)", re.M
+_WAVE = r"(?m)^[ \t]*(?:-[ \t]+)?(?:\.amdhsa_wavefront_size32[ \t]+|\.wavefront_size:\s*)(\d+)"
+_OLD = (
+    r"(?m)^[ \t]*(\.hsa_code_object_(?:version|isa)|\.amdgpu_hsa_kernel|\.amd_kernel_code_t"
+    r"|\.amd_amdgpu_hsa_metadata)\b"
 )
-_OLD = re.compile(
-    r"^[ \t]*(\.hsa_code_object_(?:version|isa)|\.amdgpu_hsa_kernel|\.amd_kernel_code_t"
-    r"|\.amd_amdgpu_hsa_metadata)\b",
-    re.M,
-)
-_INCLUDE = re.compile(r'^[ \t]*(?:[\w.$]+:[ \t]*)?\.include[ \t]+"([^"\n]+)"', re.M)
-_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|;[^\n]*|/\*.*?(?:\*/|\Z)', re.S)
-_SYMBOL = re.compile(r"[A-Za-z_.$][\w.$]*=.+", re.S)
+_INCLUDE = r'(?m)^[ \t]*(?:[\w.$]+:[ \t]*)?\.include[ \t]+"([^"\n]+)"'
+_TOKEN = r'(?s)"(?:[^"\\\n]|\\.)*"|//[^\n]*|;[^\n]*|/\*.*?(?:\*/|\Z)'
+_SYMBOL = r"(?s)[A-Za-z_.$][\w.$]*=.+"
 
 #: The version of the metadata → the code object version it is of. LLVM no longer writes v3, which
 #: v4 differs from in the target ID alone. Source: LLVM AMDGPU usage, "Code Object Metadata".
@@ -284,7 +279,7 @@ def _opened(text: str, name: str, options: SourceOptions, llvm: str | None = Non
         if not os.path.isdir(folder):
             raise CoasmError(f"-I {folder}: no such folder")
     for symbol in options.defsym:
-        if not _SYMBOL.fullmatch(symbol):
+        if not re.fullmatch(_SYMBOL, symbol):
             raise CoasmError(f"--defsym {symbol}: expected NAME=VALUE")
     include = search_folders(name, options.include)
     if name.endswith(".S"):
@@ -315,7 +310,7 @@ def _included(text: str, folders: tuple[str, ...]) -> Iterator[tuple[str, Includ
 
     todo, seen = [text], set[str]()
     while todo:
-        for name in _INCLUDE.findall(todo.pop()):
+        for name in re.findall(_INCLUDE, todo.pop()):
             if name in seen or len(seen) >= _MOST_FILES:
                 continue
             seen.add(name)
@@ -339,7 +334,7 @@ def _check_loops(name: str, files: Mapping[str, Included]) -> None:
     Raises:
         CoasmError: one does, and no condition in it might end that.
     """
-    inner = {one: _INCLUDE.findall(file.text) for one, file in files.items()}
+    inner = {one: re.findall(_INCLUDE, file.text) for one, file in files.items()}
     for start in inner:
         todo, seen = [start], {start}
         while todo:
@@ -354,7 +349,7 @@ def _check_loops(name: str, files: Mapping[str, Included]) -> None:
 def _plain_texts(source: _Source) -> list[str]:
     """The texts without their block comments."""
     return [
-        _TOKEN.sub(lambda found: "" if found[0].startswith("/*") else found[0], text)
+        re.sub(_TOKEN, lambda found: "" if found[0].startswith("/*") else found[0], text)
         if "/*" in text
         else text
         for text in source.texts.values()
@@ -476,7 +471,7 @@ def _stale_target(source: _Source, target: TargetID) -> str | None:
 def _old(source: _Source) -> UnsupportedError | None:
     """Why a source of code object v2 is refused; None where it is not one."""
     for path, text in source.texts.items():
-        found = _OLD.search(text)
+        found = re.search(_OLD, text)
         if found is not None:
             line = text.count("\n", 0, found.start(1)) + 1
             return UnsupportedError(
@@ -503,7 +498,9 @@ def _wave_feature(target: TargetID, texts: list[str]) -> tuple[str, ...]:
         int(size)
         for text in texts
         if "wavefront_size" in text
-        for size in _WAVE.findall(text, text.rfind("\n", 0, text.find("wavefront_size")) + 1)
+        for size in re.compile(_WAVE).findall(
+            text, text.rfind("\n", 0, text.find("wavefront_size")) + 1
+        )
     }
     return (_WAVE64,) if sizes and sizes <= {0, 64} else ()
 
@@ -559,7 +556,7 @@ def _warnings(said: str) -> dict[str, None]:
 
 def _meant(messages: str) -> tuple[str, TargetID] | None:
     """The triple and the target of the directive that the assembler found to be another."""
-    found = _MISMATCH.search(messages)
+    found = re.search(_MISMATCH, messages)
     if found is None:
         return None
     triple, text = _split(found[3])
@@ -573,7 +570,7 @@ def _refused(
     from coasm.asm.messages import summed_up
     from coasm.asm.metadata_faults import explained
 
-    found = _MISMATCH.search(said)
+    found = re.search(_MISMATCH, said)
     if found is not None and options.target:
         return UnsupportedError(
             f"{found[1]}:{found[2]}: .amdgcn_target says {_split(found[3])[1]}, --target "

@@ -55,6 +55,8 @@ def build_object(
 
         start_linker(tools, linker_options(linking_for(text, original)))
     # What is needed once the assembler has ended, and takes time.
+    import msgpack  # noqa: F401
+
     import coasm.notes.faults  # noqa: F401
     from coasm.asm.assemble import assemble
     from coasm.asm.source import NO_OPTIONS

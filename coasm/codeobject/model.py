@@ -121,7 +121,7 @@ class CodeObject:
         Raises:
             FormatError: there is no metadata note, or it is not a msgpack map.
         """
-        from coasm.notes import decode
+        from coasm.notes.document import decode
 
         if self.metadata_note is None:
             raise FormatError(f"{self.name}: no AMDGPU metadata note")

@@ -53,7 +53,7 @@ def check_metadata(original: CodeObject, rebuilt: CodeObject) -> Check:
     Raises:
         FormatError: the notes differ and neither can be decoded, or an object has two.
     """
-    from coasm.notes import MISSING, differences
+    from coasm.notes.compare import MISSING, differences
 
     one, other = original.metadata_note, rebuilt.metadata_note
     if one == other:

@@ -90,7 +90,7 @@ def _same_bytes(original: CodeObject, rebuilt: CodeObject, name: str) -> bool:
 
 
 def _metadata(kernel: Kernel, other: Kernel | None) -> Check:
-    from coasm.notes import MISSING, document_differences
+    from coasm.notes.compare import MISSING, document_differences
 
     if other is None:
         return Check(Verdict.DIFFERENT, (Finding(kernel.symbol, "is listed", ABSENT),))

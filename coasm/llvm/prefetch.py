@@ -22,6 +22,7 @@ from coasm.llvm.run import (
     Dump,
     Setup,
     assembler_command,
+    feed,
     first_features,
     linker_command,
     objdump_arguments,
@@ -29,7 +30,6 @@ from coasm.llvm.run import (
     start_tool,
     waiting,
     working,
-    write_bytes,
 )
 from coasm.llvm.scratch import new_folder, remove_folder
 from coasm.target import ABI_TO_COV, TargetID
@@ -41,6 +41,8 @@ _HEAD = 8192
 _TARGET = re.compile(rb'^\s*\.amdgcn_target\s+"amdgcn-amd-amdhsa--([\w:+-]+)"', re.M)
 _FEATURES = re.compile(rb"^// coasm: features((?: [+-][a-z0-9-]+)+)[ \t\r]*$", re.M)
 _VERSION = re.compile(rb"^\s*\.amdhsa_code_object_version\s+([456])\s*$", re.M)
+
+_WAVE64 = re.compile(rb"wavefront_size(?:32\s+0|:\s*64)")
 
 _folders: list[str] = []
 _running: dict[tuple[str, str], tuple[subprocess.Popen[bytes], IO[bytes]]] = {}
@@ -75,39 +77,42 @@ def start_disassembly(path: str, directory: str | None) -> None:
 
 
 def start_assembler_of(path: str, directory: str | None) -> Llvm | None:
-    """Assemble the listing *path*, where its head says what it is for; with which tools."""
-    from coasm.asm.pins import marked_source, prepared
+    """Assemble the listing *path*, where its head says what it is for; with which tools.
 
+    The assembler starts while the pins are marked.
+    """
     try:
         with open(path, "rb") as file:
             data = file.read()
-        what = _declared(data[:_HEAD])
+        what = _declared(data)
         if what is None:
             return None
         target, version, features = what
         llvm = find_llvm(directory, processor=target.name)
         setup = Setup(include=search_folders(path))
         command = assembler_command(llvm, target, version, ",".join(features), False, setup)
-        text = data.decode("utf-8", "surrogateescape")
-        prepared[text] = marked_source(text)
-        source = prepared[text][1]
-        folder = _folder()
-        write_bytes(os.path.join(folder, "in.s"), source)
-        with open(os.path.join(folder, "in.s"), "rb") as file:
-            working[tuple(command), source] = start_tool(command, folder, file)
-        limits.confine(working[tuple(command), source].process.pid, len(source))
-        return llvm
+        waiting[tuple(command)] = start_tool(command, _folder())
     except (OSError, ValueError, CoasmError):
         return None  # whoever needs it will start it again, and say what is wrong
+    from coasm.asm.pins import marked_source, prepared
+
+    text = data.decode("utf-8", "surrogateescape")
+    prepared[text] = marked_source(text)
+    source = prepared[text][1]
+    key = tuple(command)
+    if feed(waiting[key], source):
+        working[key, source] = waiting.pop(key)
+    return llvm
 
 
-def _declared(head: bytes) -> tuple[TargetID, int, tuple[str, ...]] | None:
+def _declared(data: bytes) -> tuple[TargetID, int, tuple[str, ...]] | None:
     """Target, code object version and features by a listing's head; None where it has not all."""
+    head = data[:_HEAD]
     said, version, extra = (p.search(head) for p in (_TARGET, _VERSION, _FEATURES))
     if said is None or version is None:
         return None
     target = TargetID.parse(said[1].decode("ascii"))
-    if extra is None and target.processor.version[0] >= 10:
+    if extra is None and target.processor.version[0] >= 10 and _WAVE64.search(data):
         return None  # its kernels say which features it takes
     named = extra[1].decode("ascii").split() if extra else ()
     return target, int(version[1]), (*target.features, *named)

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import IO, NamedTuple
 
 from coasm.errors import AssemblyError, ToolError, UnsupportedError
@@ -29,6 +30,7 @@ __all__ = [
     "Started",
     "assemble",
     "clang_command",
+    "feed",
     "first_features",
     "has_true16",
     "link",
@@ -326,6 +328,22 @@ def start_tool(
     return Started(process, output)
 
 
+def feed(tool: Started, source: bytes) -> bool:
+    """Give a tool that waits for it all of its input at once; whether its pipe holds that much.
+
+    A pipe that is filled bit by bit wakes up both ends a thousand times.
+    """
+    pipe = tool.process.stdin
+    if pipe is None or len(source) > _enlarge(pipe.fileno()):
+        return False
+    limits.confine(tool.process.pid, len(source))
+    with suppress(OSError):  # it has ended: what it says is read later
+        pipe.write(source)
+        pipe.close()
+    tool.process.stdin = None
+    return True
+
+
 def _finish(tool: Started, given: int, source: bytes | None = None) -> str:
     """Let a tool end whose input has *given* bytes: *source*, if it waits for it. Its messages.
 
@@ -334,6 +352,8 @@ def _finish(tool: Started, given: int, source: bytes | None = None) -> str:
     """
     process = tool.process
     limits.confine(process.pid, given)
+    if source is not None and feed(tool, source):
+        source = None
     try:
         _, errors = process.communicate(source, TIMEOUT)
     except subprocess.TimeoutExpired:
@@ -365,7 +385,7 @@ def assemble(
     command = assembler_command(llvm, target, code_object_version, mattr, line_table, setup)
     name = _name(llvm, target)
     if name != target.name:
-        source = _DIRECTIVE.sub(rb"\g<1>" + name.encode(), source)
+        source = re.sub(_DIRECTIVE, rb"\g<1>" + name.encode(), source)
     key = tuple(command)
     try:
         if (key, source) in working:
@@ -403,9 +423,7 @@ def _assembled(
 
 
 #: The processor's name in the directive, and the byte of ``e_flags`` that says it.
-_DIRECTIVE = re.compile(
-    rb'(?m)^([ \t]*\.amdgcn_target[ \t]+"amdgcn-amd-amdhsa-[a-z]*-)gfx[0-9a-z]+'
-)
+_DIRECTIVE = rb'(?m)^([ \t]*\.amdgcn_target[ \t]+"amdgcn-amd-amdhsa-[a-z]*-)gfx[0-9a-z]+'
 _MACH = 48
 
 

@@ -42,7 +42,7 @@ def differences(a: bytes, b: bytes) -> list[Difference]:
     of different bytes that encode the same document have no differences.
 
     Raises:
-        FormatError: one of them is not a metadata note (see :func:`~coasm.notes.decode`).
+        FormatError: one of them is not a metadata note (see :func:`~coasm.notes.document.decode`).
     """
     return document_differences(decode(a), decode(b))
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["Fault", "doubts", "faults", "place_of"]
 
 #: A line of the assembler ends there, but in double quotes.
-_COMMENT = re.compile(r'((?:"(?:[^"\\]|\\.)*"|[^";/]|/(?![/*]))*)')
-_INTEGER = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]*|[1-9][0-9]*)")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan", re.I)
+_COMMENT = r'((?:"(?:[^"\\]|\\.)*"|[^";/]|/(?![/*]))*)'
+_INTEGER = r"[-+]?(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]*|[1-9][0-9]*)"
+_FLOAT = r"(?i)[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan"
 _WORDS = {int: "a whole number", str: "a string", bool: "true or false"}
 
 
@@ -66,7 +66,7 @@ def _composed(lines: Sequence[str]) -> Node | None:
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    text = "\n".join(found[1] if (found := _COMMENT.match(line)) else line for line in lines)
+    text = "\n".join(found[1] if (found := re.match(_COMMENT, line)) else line for line in lines)
     node: Node | None = yaml.compose(text, Loader=loader)
     return node
 
@@ -132,7 +132,7 @@ def _expected(rule: Rule) -> str:
 def _is(node: Any, rule: Rule) -> bool:
     """Whether LLVM takes a scalar; it types one by its text even where it is quoted."""
     text = node.value
-    number = _INTEGER.fullmatch(text) is not None and -(1 << 63) <= _value(text) < 1 << 64
+    number = re.fullmatch(_INTEGER, text) is not None and -(1 << 63) <= _value(text) < 1 << 64
     if rule is int:
         return number
     if rule is bool:
@@ -140,7 +140,7 @@ def _is(node: Any, rule: Rule) -> bool:
     if isinstance(rule, frozenset):
         return text in rule
     return node.tag == "!str" or not (
-        number or text in ("true", "false", "") or _FLOAT.fullmatch(text)
+        number or text in ("true", "false", "") or re.fullmatch(_FLOAT, text)
     )
 
 

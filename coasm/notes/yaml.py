@@ -49,7 +49,7 @@ def to_yaml(note: bytes, document: Any = None) -> str | None:
     is not UTF-8, a string key that reads as a number).
 
     Raises:
-        FormatError: *note* is not a msgpack document (see :func:`~coasm.notes.decode`).
+        FormatError: *note* is not a msgpack document (see :func:`~coasm.notes.document.decode`).
     """
     if document is None:
         document = decode(note)

@@ -6,7 +6,7 @@ import msgpack
 import pytest
 
 from coasm.errors import FormatError
-from coasm.notes import MISSING, differences
+from coasm.notes.compare import MISSING, differences
 
 
 def test_a_changed_value_is_found_by_its_path() -> None:

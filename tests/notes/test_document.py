@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coasm.errors import FormatError
-from coasm.notes import decode, encode
 from coasm.notes import document as room
+from coasm.notes.document import decode, encode
 
 scalars = (
     st.none()
@@ -154,7 +154,7 @@ def test_the_number_of_maps_and_arrays_is_limited(monkeypatch: pytest.MonkeyPatc
 _LIMITED = """
 import resource
 from coasm.errors import FormatError
-from coasm.notes import decode
+from coasm.notes.document import decode
 import msgpack
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 try:

@@ -18,7 +18,9 @@ from coasm.codeobject import load
 from coasm.codeobject.elf import SHT_NOTE, Elf
 from coasm.errors import FormatError, ToolError
 from coasm.llvm import find_llvm
-from coasm.notes import accepted, encode, to_yaml
+from coasm.notes.document import encode
+from coasm.notes.schema import accepted
+from coasm.notes.yaml import to_yaml
 
 Assemble = Callable[[Sequence[str]], list[bytes]]
 
