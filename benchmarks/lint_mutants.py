@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import coasm
-from coasm.asm.decode import Instruction, branch_target, decode
+from coasm.asm.code import Instruction, branch_target
+from coasm.asm.decode import decode
 from coasm.codeobject import CodeObject, load
 from coasm.errors import CoasmError
 from coasm.isa import EXEC, M0, VCC, VGPR, Parsed, Register, access, parse

@@ -21,7 +21,7 @@ from coasm.isa.flow import flow_of, leaves
 from coasm.target import Processor
 
 if TYPE_CHECKING:
-    from coasm.asm.decode import Instruction
+    from coasm.asm.code import Instruction
 
 __all__ = [
     "CLASSES",

@@ -17,7 +17,7 @@ from functools import cache, lru_cache
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from coasm.asm.decode import Instruction, branch_target
+from coasm.asm.code import Instruction, branch_target
 from coasm.codeobject import CodeObject, Kernel
 from coasm.descriptor import resources
 from coasm.isa.flow import flow_of

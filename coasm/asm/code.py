@@ -11,7 +11,7 @@ from typing import NamedTuple, overload
 
 from coasm.isa.flow import is_direct
 
-__all__ = ["Code", "Instruction", "Item", "Raw", "branch_target", "branches"]
+__all__ = ["DATA", "Code", "Instruction", "Item", "Raw", "branch_target", "branches"]
 
 
 class Instruction(NamedTuple):
@@ -38,6 +38,10 @@ class Instruction(NamedTuple):
     @property
     def operands(self) -> str:
         return self.text.partition(" ")[2].strip()
+
+
+#: The reason of bytes that a symbol declares to be data.
+DATA = "data"
 
 
 class Raw(NamedTuple):
@@ -123,6 +127,11 @@ class Code(Sequence[Item]):
     def raws(self) -> list[Raw]:
         """What is data."""
         return [item for item in self.others.values() if isinstance(item, Raw)]
+
+    @property
+    def undecoded(self) -> list[Raw]:
+        """What LLVM cannot read."""
+        return [raw for raw in self.raws if raw.reason != DATA]
 
     def positions(self, wanted: Callable[[str], object]) -> list[int]:
         """Where the instructions are whose mnemonic is *wanted*."""

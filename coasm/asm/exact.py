@@ -14,23 +14,14 @@ from copy import deepcopy
 from typing import NamedTuple
 
 from coasm.asm.build import Built, Declared, assemble_listing, feature_list
-from coasm.asm.decode import (
-    TRUE16,
-    Code,
-    Instruction,
-    branch_target,
-    decode,
-    decode_bytes,
-    features,
-    has_true16,
-    leaves_unsaid,
-    undecoded,
-    without_halves,
-)
+from coasm.asm.code import Code, Instruction, branch_target
+from coasm.asm.decode import decode, features
 from coasm.asm.follow import marked
+from coasm.asm.halves import leaves_unsaid, without_halves
 from coasm.asm.linking import NO_PADDING, linking_of
 from coasm.asm.listing import Knowledge, Listing, head_lines, render
 from coasm.asm.names import display
+from coasm.asm.probe import decode_bytes
 from coasm.asm.quirks import dont_care_rows, doubtful, dropped, has_respellings, respell
 from coasm.asm.references import References, find_references
 from coasm.asm.sections import carried_sections
@@ -39,7 +30,7 @@ from coasm.codeobject.elf import SHT_NOBITS, SHT_NOTE, SHT_RELA, STT_FILE, STT_S
 from coasm.errors import CoasmError, UnsupportedError
 from coasm.isa.flow import is_direct
 from coasm.llvm import Llvm
-from coasm.llvm.run import Dump, clang_command
+from coasm.llvm.run import TRUE16, Dump, clang_command, has_true16
 
 __all__ = ["Exact", "exact_listing"]
 
@@ -78,7 +69,7 @@ def exact_listing(
         return _settled(co, llvm, decode(co, llvm, dump), output)
     # The way that LLVM prefers where it says everything, else the one that leaves less unsaid.
     halves = decode(co, llvm, dump, (TRUE16,))
-    doubtful = any(undecoded(own) for own in halves.values())
+    doubtful = any(own.undecoded for own in halves.values())
     code = decode(co, llvm) if doubtful else without_halves(co, llvm, halves)
     if code is not None and not (doubtful and leaves_unsaid(code)):
         found = _exact(co, llvm, code, output, whole=True)
@@ -175,7 +166,7 @@ def _exact(
                 listing.raw_count,
                 len(known.pins),
                 warnings,
-                sum(len(undecoded(own)) for own in code.values()),
+                sum(len(own.undecoded) for own in code.values()),
             )
     raise UnsupportedError(f"{co.name}: no listing was found that assembles to the same bytes")
 

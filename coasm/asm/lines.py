@@ -14,7 +14,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from coasm.asm.decode import Item
+from coasm.asm.code import Item
 from coasm.errors import FormatError
 
 __all__ = [

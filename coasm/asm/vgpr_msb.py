@@ -11,14 +11,9 @@ from __future__ import annotations
 
 import re
 
-from coasm.asm.decode import (
-    Code,
-    Instruction,
-    Item,
-    branch_target,
-    decode_bytes,
-    real_registers,
-)
+from coasm.asm.code import Code, Instruction, Item, branch_target
+from coasm.asm.dump import real_registers
+from coasm.asm.probe import decode_bytes
 from coasm.asm.quirks import decodable
 from coasm.codeobject import CodeObject
 from coasm.codeobject.elf import STT_FUNC

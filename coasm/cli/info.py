@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from coasm.asm.decode import Instruction
+    from coasm.asm.code import Instruction
 
 __all__ = ["info"]
 

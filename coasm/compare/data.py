@@ -26,7 +26,16 @@ from coasm.compare.kernels import kernels_of
 from coasm.compare.places import Key, named
 from coasm.compare.units import comparable_names
 
-__all__ = ["ABS64", "RELATIVE64", "DataPlaces", "Piece", "Side", "data_places", "data_sections"]
+__all__ = [
+    "ABS64",
+    "RELATIVE64",
+    "DataPlaces",
+    "Piece",
+    "Side",
+    "data_places",
+    "data_sections",
+    "moves",
+]
 
 #: R_AMDGPU_ABS64, R_AMDGPU_RELATIVE64. Source: LLVM AMDGPU usage, "Relocation Records".
 ABS64, RELATIVE64 = 3, 13
@@ -48,6 +57,15 @@ def data_sections(co: CodeObject) -> list[Section]:
         and s.type not in _LINKING
         and s.name != ".relro_padding"
     ]
+
+
+def moves(original: CodeObject, rebuilt: CodeObject, *, data: bool) -> set[int]:
+    """By how many bytes the code sections moved, and with *data* what the code may read."""
+    sides = [
+        named([*co.code_sections, *(data_sections(co) if data else ())])
+        for co in (original, rebuilt)
+    ]
+    return {sides[1][key].addr - s.addr for key, s in sides[0].items() if key in sides[1]}
 
 
 class Piece(NamedTuple):

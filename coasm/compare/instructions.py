@@ -7,15 +7,15 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
-from coasm.asm.decode import Instruction, Item, Raw, branch_target, decode
+from coasm.asm.code import Instruction, Item, Raw, branch_target
+from coasm.asm.decode import decode
 from coasm.asm.quirks import has_respellings, respell
 from coasm.asm.references import CodeReference, find_references
 from coasm.codeobject import CodeObject, Section
 from coasm.compare.align import Alignment, Block, align
-from coasm.compare.data import DataPlaces, data_places
+from coasm.compare.data import DataPlaces, data_places, moves
 from coasm.compare.places import CodePair, Places, place_of
 from coasm.compare.report import ABSENT, DontCare, Finding, Function, Hunk, Line, Row
-from coasm.compare.text import moves
 from coasm.compare.units import Unit, cut, cuts_of, pair_units
 from coasm.errors import UnsupportedError
 from coasm.llvm import Llvm, find_llvm

@@ -5,13 +5,13 @@ from __future__ import annotations
 import struct
 
 from coasm.codeobject import CodeObject
-from coasm.compare.data import data_places, data_sections
+from coasm.compare.data import data_places, moves
 from coasm.compare.places import CodePair, Places, named
 from coasm.compare.report import ABSENT, Check, Finding, Verdict
 from coasm.llvm import Llvm
 from coasm.target import Processor
 
-__all__ = ["check_text", "moves"]
+__all__ = ["check_text"]
 
 # The opcodes of S_GETPC_B64 (gfx1250: S_GET_PC_I64) and S_ADD_PC_I64 by the first GFX version that
 # has them. Source: LLVM 22, SOPInstructions.td. SOP1 is 101111101 in the topmost nine bits of a
@@ -69,15 +69,6 @@ def check_text(
         verdict = Verdict.IDENTICAL if identical else Verdict.EQUIVALENT
     check = Check(verdict, findings, compared.hunks, compared.dont_care, compared.functions)
     return check, compared.places
-
-
-def moves(original: CodeObject, rebuilt: CodeObject, *, data: bool) -> set[int]:
-    """By how many bytes the code sections moved, and with *data* what the code may read."""
-    sides = [
-        named([*co.code_sections, *(data_sections(co) if data else ())])
-        for co in (original, rebuilt)
-    ]
-    return {sides[1][key].addr - s.addr for key, s in sides[0].items() if key in sides[1]}
 
 
 def _reaches_out(original: CodeObject, rebuilt: CodeObject) -> bool:

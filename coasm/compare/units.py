@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
-from coasm.asm.decode import Instruction, Item, Raw
+from coasm.asm.code import Instruction, Item, Raw
 from coasm.codeobject import CodeObject, Section
 from coasm.codeobject.elf import STB_LOCAL, STT_FUNC, STT_OBJECT
 from coasm.compare.kernels import kernels_of

@@ -19,7 +19,7 @@ from coasm.isa import Access, Parsed, access, parse, register_name
 from coasm.isa.flow import FLOW
 
 if TYPE_CHECKING:
-    from coasm.asm.decode import Instruction
+    from coasm.asm.code import Instruction
     from coasm.codeobject import CodeObject, Kernel
     from coasm.llvm import Llvm
 
@@ -64,7 +64,7 @@ class Program:
     """The instructions of a code object, parsed when they are first asked for."""
 
     def __init__(self, co: CodeObject, kernel: Kernel, instructions: Iterable[Instruction]) -> None:
-        from coasm.asm.decode import branch_target
+        from coasm.asm.code import branch_target
 
         self.co, self.kernel = co, kernel
         self.instructions: dict[int, Instruction] = {i.address: i for i in instructions}

@@ -98,7 +98,8 @@ def _of_hunk(hunk: Hunk) -> Iterator[Edit]:
 
 def _whole_functions(edited: CodeObject, starts: set[int], llvm: Llvm | None) -> Iterator[Edit]:
     """Each instruction of functions that the original does not have."""
-    from coasm.asm.decode import Instruction, decode
+    from coasm.asm.code import Instruction
+    from coasm.asm.decode import decode
     from coasm.compare.units import cut, cuts_of
     from coasm.llvm import find_llvm
 

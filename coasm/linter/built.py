@@ -18,9 +18,10 @@ def declaration_warnings(co: CodeObject, llvm: Llvm, text: str) -> list[str]:
     try:
         if text_fits(text, co):
             return []
-        from coasm.asm.decode import TRUE16, decode, has_true16
+        from coasm.asm.decode import decode
         from coasm.linter.declarations import check_declarations
         from coasm.linter.program import build_program
+        from coasm.llvm.run import TRUE16, has_true16
 
         extra = (TRUE16,) if has_true16(co.target) else ()
         found = check_declarations(build_program(co, decode(co, llvm, extra=extra)))

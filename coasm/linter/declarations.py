@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coasm.asm.decode import Instruction, branch_target
+from coasm.asm.code import Instruction, branch_target
 from coasm.linter.declared import contradictions, highest, lds_end, limits
 from coasm.linter.findings import ADVICE, ERROR, Finding
 from coasm.linter.kernel_code import Check, KernelCode, check_kernels

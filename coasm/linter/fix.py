@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from coasm.asm.decode import Instruction
+from coasm.asm.code import Instruction
 from coasm.asm.source import NO_OPTIONS, SourceOptions
 from coasm.errors import CoasmError, UnsupportedError
 from coasm.isa.waits import LGKM_MAX, VM_MAX, waits_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from coasm.asm.decode import Instruction, branch_target
+from coasm.asm.code import Instruction, branch_target
 from coasm.codeobject import Kernel
 from coasm.descriptor import Resources, resources
 from coasm.linter.findings import Finding

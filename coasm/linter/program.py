@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, overload
 
-from coasm.asm.decode import DATA, Code, Instruction, Raw
+from coasm.asm.code import DATA, Code, Instruction, Raw
 from coasm.asm.lines import Line, Spot
 from coasm.codeobject import CodeObject, Kernel
 from coasm.codeobject.elf import STT_FUNC

@@ -14,7 +14,7 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
-from coasm.asm.decode import Instruction, Raw, branch_target
+from coasm.asm.code import Instruction, Raw, branch_target
 from coasm.codeobject.elf import STT_OBJECT
 from coasm.descriptor import decode
 from coasm.errors import CoasmError

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coasm.asm.code import Code, Instruction, Item, Raw
-from coasm.asm.decode import TRUE16, decode, features, without_halves
+from coasm.asm.decode import decode, features
+from coasm.asm.halves import without_halves
 from coasm.codeobject import CodeObject, load
 from coasm.llvm.find import Llvm
-from coasm.llvm.run import assemble, link
+from coasm.llvm.run import TRUE16, assemble, link
 from coasm.target import TargetID
 from tests.compare.objects import source
 

@@ -12,7 +12,8 @@ import pytest
 
 import coasm
 from coasm.__main__ import main
-from coasm.asm.decode import Instruction, decode
+from coasm.asm.code import Instruction
+from coasm.asm.decode import decode
 from coasm.asm.source import BuiltSource, SourceOptions, build
 from coasm.errors import AssemblyError, CoasmError, UnsupportedError
 from coasm.llvm.find import Llvm

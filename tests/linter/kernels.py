@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from coasm.asm.decode import TRUE16, decode, has_true16
+from coasm.asm.decode import decode
 from coasm.codeobject import CodeObject, load
 from coasm.linter.findings import Finding
 from coasm.linter.program import Program, build_program
 from coasm.llvm import Llvm
-from coasm.llvm.run import assemble, link
+from coasm.llvm.run import TRUE16, assemble, has_true16, link
 from coasm.target import PROCESSORS, TargetID, processor
 
 __all__ = ["build", "ended", "listing", "program_of", "said"]

@@ -18,7 +18,7 @@ from benchmarks.lint_mutants import (
     state_mutants,
     wait_mutants,
 )
-from coasm.asm.decode import Instruction
+from coasm.asm.code import Instruction
 from coasm.codeobject import load
 from coasm.llvm.find import Llvm
 

@@ -1,0 +1,102 @@
+"""16-bit instructions that name halves of VGPRs (``v3.l``, ``v3.h``), and the same without."""
+
+from __future__ import annotations
+
+import re
+
+from coasm.asm.code import Code
+from coasm.asm.decode import decode, features
+from coasm.asm.dump import DATA_DIRECTIVES
+from coasm.asm.probe import decode_bytes
+from coasm.codeobject import CodeObject
+from coasm.llvm import Llvm
+
+__all__ = ["leaves_unsaid", "without_halves"]
+
+#: Vector instructions with an operand of 16 or 8 bits; every other prints the same with halves.
+_NARROW = re.compile(r"v_\w*(?:16|8)")
+_HALF, _LOWER = re.compile(r"\bv\d+\.[lh]\b"), re.compile(r"\b(v\d+)\.l\b")
+#: Instructions with an operand of 16 bits that is half a register; packed ones take it whole.
+_HALVES = re.compile(
+    r"v_(?!pk_|permlane|s?wmma|dot|cvt_(?:scale|pk|sr))(?:\w+_)?(?:bf|[fiub])16"
+    r"(?:_(?:[fiu](?:32|64)|fp8|bf8))?(?:_e32|_e64)?$"
+)
+#: GFX10 and later: the top bits of a VOP3 encoding, and its four op_sel bits.
+_VOP3, _OP_SEL = 0x35, 0x7800
+#: v128 to v255: the upper half of a register in the shorter encodings of 16-bit instructions.
+_UPPER_HALF = re.compile(r"\bv(?:12[89]|1[3-9]\d|2\d\d)\b")
+
+
+def without_halves(co: CodeObject, llvm: Llvm, code: dict[int, Code]) -> dict[int, Code] | None:
+    """*code*, as :func:`~coasm.asm.decode.decode` gave it with
+    :data:`~coasm.llvm.run.TRUE16`, as it is printed without.
+
+    That differs where halves are named, and for lower ones only in that ``v3.l`` is ``v3``. None
+    where it leaves something unsaid: data, or an upper half that the text does not name.
+    """
+    halved = {
+        index: [at for at in own.positions(_NARROW.match) if _HALF.search(own.texts[at])]
+        for index, own in code.items()
+    }
+    texts = {own.bytes_at(at): own.texts[at] for i, own in code.items() for at in halved[i]}
+    if not texts or _names_halves(co, llvm, next(iter(texts))):
+        return None if leaves_unsaid(code) else code
+    if any(own.others.keys() & set(halved[index]) for index, own in code.items()):
+        whole = decode(co, llvm)  # with the registers that they reach
+        return None if leaves_unsaid(whole) else whole
+    printed = {data: _LOWER.sub(r"\1", text) for data, text in texts.items()}
+    upper = {data: text for data, text in printed.items() if _HALF.search(text)}
+    if any(_HALVES.match(t.split()[0]) and not _is_vop3(data) for data, t in upper.items()):
+        return None  # the shorter encodings have nothing that could name it
+    if upper:
+        rows = decode_bytes(co, llvm, b"".join(upper), [0], ",".join(features(co))) or []
+        if [size for _, size, _ in rows] != [len(data) for data in upper]:
+            return None
+        upper = {data: text for data, (_, _, text) in zip(upper, rows, strict=True)}
+        if any(
+            text.startswith(DATA_DIRECTIVES) or _leaves_out(text, data)
+            for data, text in upper.items()
+        ):
+            return None
+    printed |= upper
+    found = {}
+    for index, own in code.items():
+        changed = list(own.texts)
+        for at in halved[index]:
+            changed[at] = printed[own.bytes_at(at)]
+        found[index] = Code(own.data, own.start, own.stops, changed, own.others)
+    return found
+
+
+#: Processor and disassembler → whether its own way is :data:`TRUE16`.
+_DEFAULT: dict[tuple[str, str], bool] = {}
+
+
+def _names_halves(co: CodeObject, llvm: Llvm, data: bytes) -> bool:
+    """Whether LLVM prints halves by itself, judged by an instruction that has one."""
+    key = co.target.name, llvm.objdump
+    if key not in _DEFAULT:
+        rows = decode_bytes(co, llvm, data, [0], ",".join(features(co))) or []
+        _DEFAULT[key] = any(_HALF.search(text) for _, _, text in rows)
+    return _DEFAULT[key]
+
+
+def leaves_unsaid(code: dict[int, Code]) -> bool:
+    """Whether something is data, or an instruction whose text leaves out a half of a register."""
+    return any(own.undecoded for own in code.values()) or any(
+        _leaves_out(own.texts[at], own.bytes_at(at))
+        for own in code.values()
+        for at in own.positions(_HALVES.match)
+    )
+
+
+def _leaves_out(text: str, data: bytes) -> bool:
+    if "op_sel" in text or not _HALVES.match(text.partition(" ")[0]):
+        return False
+    if _is_vop3(data):
+        return int.from_bytes(data[:4], "little") & _OP_SEL != 0 and len(data) >= 8
+    return _UPPER_HALF.search(text) is not None
+
+
+def _is_vop3(data: bytes) -> bool:
+    return data[3] >> 2 == _VOP3
