@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from coasm.emulator import Coverage, Options, Trace
     from coasm.launch.device import Device, Figures
     from coasm.launch.edits import Originals, Reached
-    from coasm.launch.f4gemm import Check, Manifest, Product
+    from coasm.launch.families.f4gemm import Check, Manifest, Product
     from coasm.launch.spec import Outcome
 
 __all__ = ["run"]
@@ -191,8 +191,8 @@ def run(
         originals = Originals(like, llvm)
         return _spec(spec, file, said, backend, iters, options, originals, json_, llvm)
 
-    from coasm.launch.f4gemm import Runner, Shape, find_manifest, manifest_of
-    from coasm.launch.f4gemm.tiles import check_shape
+    from coasm.launch.families.f4gemm import Runner, Shape, find_manifest, manifest_of
+    from coasm.launch.families.f4gemm.tiles import check_shape
     from coasm.opening import open_code_object
 
     alone = None
@@ -267,7 +267,7 @@ def _place(text: str | None) -> int | str | None:
 
 def _device(backend: str, target: str, options: Any, llvm: str | None) -> Device:
     """The device; one line on standard error says so where it is not the GPU that was hoped for."""
-    from coasm.launch.device import open_device
+    from coasm.launch.backends import open_device
     from coasm.target import TargetID, processor
 
     device, note = open_device(backend, TargetID(processor(target)), llvm=llvm, options=options)
@@ -330,7 +330,7 @@ _UNJUDGED = ("not compared", "not compared: the launch was stopped")
 
 
 def _list(co_dir: str | None, json_: bool) -> None:
-    from coasm.launch.f4gemm import find_manifest
+    from coasm.launch.families.f4gemm import find_manifest
 
     manifest: Manifest = find_manifest(co_dir)
     if json_:
@@ -395,7 +395,7 @@ def _took(figures: Figures, device: Device, tflops: float | None = None) -> None
 def _sweep(runner: Any, seed: int, originals: Originals, json_: bool) -> int:
     """Run every check of the sweep; what cannot be judged is reported and does not end it."""
     from coasm.emulator import Coverage
-    from coasm.launch.f4gemm import checks
+    from coasm.launch.families.f4gemm import checks
 
     todo: list[Check] = list(checks(runner.manifest, num_cu=runner.device.num_cu))
     done: list[_Done] = []
@@ -502,7 +502,7 @@ def _spec(
     json_: bool,
     llvm: str | None,
 ) -> int:
-    from coasm.launch.device import open_device
+    from coasm.launch.backends import open_device
     from coasm.launch.spec import read_spec
     from coasm.launch.spec import run as run_spec
     from coasm.opening import open_code_object

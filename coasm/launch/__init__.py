@@ -16,7 +16,7 @@ from coasm.opening import open_code_object
 if TYPE_CHECKING:
     from coasm.emulator import Options
     from coasm.launch.arguments import Value
-    from coasm.launch.f4gemm.product import Product
+    from coasm.launch.families.f4gemm.product import Product
     from coasm.launch.general import Pointer, Result
     from coasm.launch.spec import Outcome
 
@@ -53,7 +53,7 @@ def run(
     import numpy as np
 
     from coasm.launch.arguments import Geometry
-    from coasm.launch.device import open_device
+    from coasm.launch.backends import open_device
     from coasm.launch.general import Pointer, launch, sizes, the_kernel
 
     co = open_code_object(source, llvm=llvm)
@@ -96,7 +96,7 @@ def run_spec(
         LaunchError: the file is not a launch file; the text names line and column.
         CoasmError: as :func:`run`.
     """
-    from coasm.launch.device import open_device
+    from coasm.launch.backends import open_device
     from coasm.launch.spec import read_spec
     from coasm.launch.spec import run as room
 
@@ -135,8 +135,8 @@ def run_f4gemm(
     Raises:
         CoasmError: no such kernel or object, a shape that does not fit, or the launch failed.
     """
-    from coasm.launch.device import open_device
-    from coasm.launch.f4gemm import Runner, Shape, find_manifest, manifest_of
+    from coasm.launch.backends import open_device
+    from coasm.launch.families.f4gemm import Runner, Shape, find_manifest, manifest_of
     from coasm.target import TargetID, processor
 
     given = None

@@ -16,10 +16,10 @@ import coasm
 from coasm.__main__ import main
 from coasm.errors import CoasmError
 from coasm.launch import run, run_f4gemm, run_spec
-from coasm.launch.device import Emulator
-from coasm.launch.f4gemm import Choice, Runner, Shape, find_manifest
-from coasm.launch.f4gemm.layouts import dequantise
-from coasm.launch.f4gemm.numbers import judge, operands
+from coasm.launch.emulated import Emulator
+from coasm.launch.families.f4gemm import Choice, Runner, Shape, find_manifest
+from coasm.launch.families.f4gemm.layouts import dequantise
+from coasm.launch.families.f4gemm.numbers import judge, operands
 from coasm.launch.spec import read_spec
 from coasm.llvm import Llvm
 from tests.launch.test_hip import library, session

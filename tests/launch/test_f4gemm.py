@@ -12,18 +12,26 @@ import pytest
 from ml_dtypes import bfloat16
 
 from coasm.errors import FormatError, LaunchError
-from coasm.launch.f4gemm import Entry, Manifest, Runner, Shape, checks, choose, read_manifest
-from coasm.launch.f4gemm.layouts import (
+from coasm.launch.families.f4gemm import (
+    Entry,
+    Manifest,
+    Runner,
+    Shape,
+    checks,
+    choose,
+    read_manifest,
+)
+from coasm.launch.families.f4gemm.layouts import (
     dequantise,
     pad_rows,
     pad_scales,
     shuffle_scales,
     shuffle_weights,
 )
-from coasm.launch.f4gemm.manifest import find_manifest
-from coasm.launch.f4gemm.numbers import judge, operands, reference
-from coasm.launch.f4gemm.product import pick
-from coasm.launch.f4gemm.tiles import Choice, geometry
+from coasm.launch.families.f4gemm.manifest import find_manifest
+from coasm.launch.families.f4gemm.numbers import judge, operands, reference
+from coasm.launch.families.f4gemm.product import pick
+from coasm.launch.families.f4gemm.tiles import Choice, geometry
 from coasm.llvm import Llvm
 from tests.launch.f4gemm_objects import block_arguments, fp4, multiply, poison, write_folder
 from tests.launch.objects import FakeDevice

@@ -12,10 +12,11 @@ import pytest
 import coasm.launch
 from coasm.__main__ import main
 from coasm.errors import DeviceError, LaunchError, UnsupportedError
-from coasm.launch import device as devices
+from coasm.launch import backends
 from coasm.launch.arguments import Geometry
-from coasm.launch.device import Figures, open_device
-from coasm.launch.f4gemm.sweep import SHAPES
+from coasm.launch.backends import open_device
+from coasm.launch.device import Figures
+from coasm.launch.families.f4gemm.sweep import SHAPES
 from coasm.llvm import Llvm
 from coasm.target import TargetID, processor
 from tests.launch.f4gemm_objects import multiply, poison, write_folder
@@ -34,7 +35,7 @@ def folder(llvm: Llvm, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
     made = FakeDevice(multiply)
-    monkeypatch.setattr(devices, "open_device", lambda *_, **__: (made, "using a stand-in"))
+    monkeypatch.setattr(backends, "open_device", lambda *_, **__: (made, "using a stand-in"))
     return made
 
 
@@ -131,7 +132,7 @@ def test_a_listed_kernel_that_is_missing(
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small shapes: the stand-in works element by element."""
-    from coasm.launch.f4gemm import Shape, sweep
+    from coasm.launch.families.f4gemm import Shape, sweep
 
     monkeypatch.setattr(sweep, "SHAPES", (Shape(1, 16, 256), Shape(3, 32, 256)))
     monkeypatch.setattr(sweep, "EVERY", Shape(2, 16, 256))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from coasm.errors import LaunchError
 from coasm.launch.arguments import Geometry
-from coasm.launch.f4gemm.manifest import Entry
+from coasm.launch.families.f4gemm.manifest import Entry
 
 __all__ = ["AUTO_SPLIT", "Choice", "check_shape", "choose", "geometry"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coasm.launch.f4gemm.layouts import SCALE_BLOCK, dequantise
+from coasm.launch.families.f4gemm.layouts import SCALE_BLOCK, dequantise
 
 if TYPE_CHECKING:
     import numpy as np

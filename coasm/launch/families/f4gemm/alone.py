@@ -9,7 +9,7 @@ from pathlib import Path
 
 from coasm.codeobject import CodeObject
 from coasm.errors import FormatError, LaunchError
-from coasm.launch.f4gemm.manifest import Entry, Manifest, find_manifest
+from coasm.launch.families.f4gemm.manifest import Entry, Manifest, find_manifest
 from coasm.launch.general import the_kernel
 
 __all__ = ["manifest_of"]

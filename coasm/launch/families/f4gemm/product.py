@@ -13,15 +13,15 @@ from coasm.errors import LaunchError
 from coasm.launch.arguments import Geometry, Value, find_slot, pack, slots
 from coasm.launch.device import Device, Figures
 from coasm.launch.edits import Reached, executed_json, passed_json
-from coasm.launch.f4gemm.layouts import (
+from coasm.launch.families.f4gemm.layouts import (
     SCALE_BLOCK,
     pad_rows,
     pad_scales,
     shuffle_scales,
     shuffle_weights,
 )
-from coasm.launch.f4gemm.manifest import Entry, Manifest
-from coasm.launch.f4gemm.numbers import (
+from coasm.launch.families.f4gemm.manifest import Entry, Manifest
+from coasm.launch.families.f4gemm.numbers import (
     Operands,
     Shape,
     Verdict,
@@ -29,7 +29,7 @@ from coasm.launch.f4gemm.numbers import (
     operands,
     reference,
 )
-from coasm.launch.f4gemm.tiles import (
+from coasm.launch.families.f4gemm.tiles import (
     AUTO_SPLIT,
     MAX_LOG2_SPLIT,
     Choice,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from coasm.launch.f4gemm.manifest import Manifest
-from coasm.launch.f4gemm.numbers import Shape
-from coasm.launch.f4gemm.product import pick
-from coasm.launch.f4gemm.tiles import AUTO_SPLIT, Choice
+from coasm.launch.families.f4gemm.manifest import Manifest
+from coasm.launch.families.f4gemm.numbers import Shape
+from coasm.launch.families.f4gemm.product import pick
+from coasm.launch.families.f4gemm.tiles import AUTO_SPLIT, Choice
 
 __all__ = ["Check", "checks"]
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from coasm.launch.f4gemm.alone import manifest_of
-    from coasm.launch.f4gemm.manifest import Entry, Manifest, find_manifest, read_manifest
-    from coasm.launch.f4gemm.numbers import Shape
-    from coasm.launch.f4gemm.product import Product, Runner
-    from coasm.launch.f4gemm.sweep import Check, checks
-    from coasm.launch.f4gemm.tiles import Choice, choose
+    from coasm.launch.families.f4gemm.alone import manifest_of
+    from coasm.launch.families.f4gemm.manifest import Entry, Manifest, find_manifest, read_manifest
+    from coasm.launch.families.f4gemm.numbers import Shape
+    from coasm.launch.families.f4gemm.product import Product, Runner
+    from coasm.launch.families.f4gemm.sweep import Check, checks
+    from coasm.launch.families.f4gemm.tiles import Choice, choose
 
 _HOMES = {
     **dict.fromkeys(("Entry", "Manifest", "find_manifest", "read_manifest"), "manifest"),

@@ -1,0 +1,1 @@
+"""Families of kernels: how each is launched and judged."""
