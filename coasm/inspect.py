@@ -1,40 +1,24 @@
 """What a code object holds, and what each of its kernels uses and takes.
 
-Sources: LLVM, *User Guide for AMDGPU Backend*, "Code Object Metadata" and "Kernel Descriptor";
-occupancy: LLVM's ``AMDGPUBaseInfo.cpp`` (``IsaInfo``) and ``AMDGPUSubtarget.cpp``
-(``getOccupancyWithWorkGroupSizes``), with registers and LDS counted in the granules that the
-hardware allocates.
+Source: LLVM, *User Guide for AMDGPU Backend*, "Code Object Metadata" and "Kernel Descriptor".
 """
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from coasm.codeobject import CodeObject, Kernel
-from coasm.codeobject.elf import STT_FUNC
-from coasm.descriptor import Resources, decode, resources
-from coasm.isa.flow import flow_of, leaves
-from coasm.target import Processor
+from coasm.descriptor import decode
+from coasm.descriptor.declared import Resources, resources
+from coasm.mix import instruction_mix
+from coasm.occupancy import Occupancy, occupancy
 
 if TYPE_CHECKING:
     from coasm.asm.code import Instruction
 
-__all__ = [
-    "CLASSES",
-    "Argument",
-    "KernelInfo",
-    "Limit",
-    "ObjectInfo",
-    "Occupancy",
-    "SectionInfo",
-    "classify",
-    "inspect",
-    "occupancy",
-]
+__all__ = ["Argument", "KernelInfo", "ObjectInfo", "SectionInfo", "inspect"]
 
 
 @dataclass(frozen=True)
@@ -59,49 +43,13 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Limit:
-    """How far one resource lets a kernel fill a compute unit.
-
-    ``cause`` is ``VGPRs``, ``SGPRs``, ``LDS``, ``workgroup slots`` or ``wave slots``. ``detail``
-    is the calculation in words.
-    """
-
-    cause: str
-    waves_per_simd: int
-    workgroups: int
-    detail: str
-
-
-@dataclass(frozen=True)
-class Occupancy:
-    """How many waves of a kernel can be resident at once.
-
-    ``unit`` is what a workgroup runs on: ``CU``, or ``WGP`` (two CUs) in workgroup processor mode.
-    ``workgroups`` fit on one unit at a time, of ``workgroup_size`` work-items or
-    ``workgroup_waves`` waves each; that fills the busiest SIMD with ``waves_per_simd`` waves of the
-    hardware's ``max_waves_per_simd``. ``limited_by`` names the causes of the lowest limit. Where
-    the metadata requires no size, ``workgroup_size`` is the greatest it allows: ``workgroups`` is 0
-    where one of that size does not fit.
-    """
-
-    unit: str
-    simds: int
-    workgroup_size: int
-    workgroup_waves: int
-    workgroups: int
-    waves_per_simd: int
-    max_waves_per_simd: int
-    limited_by: tuple[str, ...]
-    limits: tuple[Limit, ...]
-
-
-@dataclass(frozen=True)
 class KernelInfo:
     """One kernel. Numbers are the metadata's, None where it lacks them; sizes are bytes.
 
     ``resources`` is what the kernel descriptor asks for. ``vgprs`` includes the AGPRs where both
     are one register file (gfx90a and later). ``occupancy`` is None where no workgroup size is
-    known; ``instructions`` (class → count, all of :data:`CLASSES`) where no disassembly was given.
+    known; ``instructions`` (class → count, all of :data:`coasm.mix.CLASSES`) where no disassembly
+    was given.
     """
 
     name: str
@@ -244,7 +192,7 @@ def _kernel(co: CodeObject, kernel: Kernel, code: Sequence[Instruction] | None) 
         if size is not None and size > 0
         else None,
         arguments=arguments,
-        instructions=_mix(co, kernel, code) if code is not None else None,
+        instructions=instruction_mix(co, kernel, code) if code is not None else None,
     )
 
 
@@ -299,163 +247,3 @@ def _integers(value: Any) -> tuple[int, ...] | None:
 
 def _string(value: Any) -> str | None:
     return value if isinstance(value, str) else None
-
-
-# Occupancy
-
-# (from this ISA version on, bytes). Source: LLVM, getLdsDwGranularity; for GFX10.3 to GFX12, where
-# the hardware allocates two of the units that the size is encoded in: Mesa, ACO,
-# lds_alloc_granule. A version in between belongs to the entry before it.
-_LDS_GRANULES = (
-    ((6, 0), 256),
-    ((7, 0), 512),
-    ((9, 5), 1280),
-    ((10, 0), 512),
-    ((10, 3), 1024),
-    ((12, 5), 2048),
-)
-
-
-def occupancy(
-    processor: Processor, asked: Resources, workgroup_size: int, *, wgp_mode: bool = False
-) -> Occupancy:
-    """How many workgroups and waves of a kernel can be resident on one compute unit.
-
-    *asked* is what its descriptor asks for, *workgroup_size* in work-items (at least 1), *wgp_mode*
-    whether it runs in workgroup processor mode. LDS that is added at launch, scratch memory, and
-    SGPRs that a trap handler takes are not counted.
-
-    Raises:
-        UnsupportedError: the target has no waves of that size.
-    """
-    family = processor.family
-    wgp = wgp_mode and family.wgp_mode
-    # Source: LLVM, getEUsPerCU. A CU has four SIMDs, on GFX10 to GFX12 two (its WGP four).
-    simds = 2 if family.wgp_mode and not wgp else 4
-    waves = -(-workgroup_size // asked.wave_size)
-    slots = family.max_waves * simds
-    limits = []
-
-    def by_waves(cause: str, per_simd: int, detail: str) -> None:
-        per_simd = min(per_simd, family.max_waves)
-        limits.append(Limit(cause, per_simd, per_simd * simds // waves, detail))
-
-    def by_workgroups(cause: str, workgroups: int, detail: str) -> None:
-        # No more than there are wave slots for; on the busiest SIMD, as LLVM counts.
-        resident = min(workgroups * waves, slots)
-        limits.append(Limit(cause, -(-resident // simds), workgroups, detail))
-
-    file = family.vgpr_file(asked.wave_size)
-    by_waves(
-        "VGPRs",
-        file.total // asked.vgprs_allocated,
-        f"{asked.vgprs_allocated} of {file.total} in granules of {file.allocation}",
-    )
-    if asked.sgprs is not None and family.sgpr_total:
-        granule = family.sgpr_allocation
-        taken = 96 if family.sgpr_init_bug else -(-asked.sgprs // granule) * granule
-        by_waves(
-            "SGPRs",
-            family.sgpr_total // taken,
-            f"{taken} of {family.sgpr_total} in granules of {granule}",
-        )
-    if asked.lds:
-        granule = [size for since, size in _LDS_GRANULES if since <= processor.version[:2]][-1]
-        taken = -(-asked.lds // granule) * granule
-        total = family.lds_bytes * (2 if wgp else 1)
-        fits = total // taken if asked.lds <= family.lds_bytes else 0
-        by_workgroups("LDS", fits, f"{taken} of {total} bytes in granules of {granule}")
-    if waves > 1:
-        # Source: LLVM, getMaxWorkGroupsPerCU; a workgroup of one wave needs no barrier.
-        barriers = 32 if wgp else 16
-        by_workgroups("workgroup slots", barriers, f"{barriers} workgroups of more than one wave")
-    by_workgroups(
-        "wave slots", slots // waves, f"{family.max_waves} waves on each of {simds} SIMDs"
-    )
-
-    workgroups = min(limit.workgroups for limit in limits)
-    return Occupancy(
-        unit="WGP" if wgp else "CU",
-        simds=simds,
-        workgroup_size=workgroup_size,
-        workgroup_waves=waves,
-        workgroups=workgroups,
-        waves_per_simd=-(-workgroups * waves // simds),
-        max_waves_per_simd=family.max_waves,
-        limited_by=tuple(limit.cause for limit in limits if limit.workgroups == workgroups),
-        limits=tuple(limits),
-    )
-
-
-# Instruction mix
-
-# The first row that matches says the class. Source: the instruction formats of the ISA guides
-# (GCN3 to RDNA4 and CDNA4) and LLVM's AMDGPU instruction names.
-_ROWS = (
-    ("MFMA/WMMA", r"v_s?mfma|v_smfmac|v_s?wmmac?"),
-    ("VALU", r"v_"),
-    ("LDS", r"ds_|lds_"),
-    ("VMEM atomic", r"(?:buffer|tbuffer|global|flat|scratch|image)_\w*atomic"),
-    ("VMEM store", r"(?:buffer|tbuffer|global|flat|scratch|image|tensor|cluster)_\w*store"),
-    (
-        "VMEM load",
-        r"(?:buffer|tbuffer|global|flat|scratch|image|tensor|cluster)_\w*(?:load|prefetch)"
-        r"|image_(?:sample|gather|get|bvh)",
-    ),
-    (
-        "SMEM",
-        r"s_(?:buffer_|scratch_)?(?:load|store|atomic|prefetch)|s_dcache|s_mem(?:real)?time"
-        r"|s_atc_probe|s_gl1_inv|s_get_waveid",
-    ),
-    ("wait/barrier", r"s_wait|s_barrier|s_sleep|s_nop|s_delay_alu|s_monitor_sleep"),
-    (
-        "other",
-        r"s_(?:trap|sethalt|setprio|set_prio|sendmsg|clause|set_inst_prefetch|inst_prefetch|icache"
-        r"|ttrace|code_end|wakeup|incperflevel|decperflevel|set_gpr_idx_(?:on|off|mode)|denorm_mode"
-        r"|round_mode|version|set_vgpr_msb|setkill)",
-    ),
-    ("SALU", r"s_"),
-)
-#: The classes of :func:`classify`, in the order in which they are shown.
-CLASSES = (
-    *("VALU", "MFMA/WMMA", "SALU", "VMEM load", "VMEM store", "VMEM atomic"),
-    *("LDS", "SMEM", "branch", "wait/barrier", "other"),
-)
-
-
-def classify(mnemonic: str) -> str:
-    """The class of an instruction, one of :data:`CLASSES`, by its mnemonic."""
-    flow = flow_of(mnemonic)
-    if flow is not None and flow.sort != "trap":
-        return "branch"
-    for name, pattern in _ROWS:
-        if re.match(pattern, mnemonic):
-            return name
-    return "other"
-
-
-def _mix(co: CodeObject, kernel: Kernel, code: Sequence[Instruction]) -> dict[str, int]:
-    """Instructions by class, from the kernel's entry to the end of its function.
-
-    The end is the symbol's, or, where the symbol has no size, the next kernel's entry or the end
-    of the section, without the padding that follows the last end of control flow.
-    """
-    section = co.section_at(kernel.entry)
-    sizes = [s.size for s in co.symbols if s.value == kernel.entry and s.type == STT_FUNC]
-    size = max(sizes, default=0)
-    end = kernel.entry + size
-    if not size:
-        end = section.addr + section.size if section else kernel.entry
-        end = min([other.entry for other in co.kernels if other.entry > kernel.entry] + [end])
-    first, last = (bisect_left(code, at, key=lambda i: i.address) for at in (kernel.entry, end))
-    found = [instruction.mnemonic for instruction in code[first:last]]
-    if not size:
-        stop = max((at for at, name in enumerate(found) if leaves(name)), default=-1)
-        found = found[: stop + 1] or found
-    counts = dict.fromkeys(CLASSES, 0)
-    classes: dict[str, str] = {}
-    for mnemonic in found:
-        if mnemonic not in classes:
-            classes[mnemonic] = classify(mnemonic)
-        counts[classes[mnemonic]] += 1
-    return counts

@@ -1,4 +1,4 @@
-"""Which kernel of a code object a user means."""
+"""The kernels of a code object, and which one a user means."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from coasm.codeobject import CodeObject, Kernel
 from coasm.demangle import demangle
 from coasm.errors import UnsupportedError
 
-__all__ = ["find_kernel"]
+__all__ = ["find_kernel", "kernels_of"]
 
 #: Names that an error lists.
 _SHOWN = 8
+
+
+def kernels_of(co: CodeObject) -> tuple[Kernel, ...]:
+    """The kernels of *co*; none where it has no metadata, as a listing may."""
+    return co.kernels if co.metadata_note is not None else ()
 
 
 def find_kernel(co: CodeObject, name: str, llvm: str | None = None) -> Kernel:

@@ -15,8 +15,10 @@ import pytest
 from coasm.asm.decode import disassemble
 from coasm.codeobject import CodeObject, load
 from coasm.errors import CoasmError, UnsupportedError
-from coasm.inspect import CLASSES, Argument, KernelInfo, ObjectInfo, classify, inspect, occupancy
+from coasm.inspect import Argument, KernelInfo, ObjectInfo, inspect
 from coasm.llvm import Llvm, find_llvm
+from coasm.mix import CLASSES, classify
+from coasm.occupancy import occupancy
 from coasm.target import PROCESSORS, processor
 
 

@@ -16,7 +16,7 @@ from coasm.codeobject import CodeObject, load
 from coasm.codeobject.elf import STT_FUNC
 from coasm.errors import CoasmError
 
-__all__ = ["KernelUse", "Summary", "TargetUse", "kernels_of", "summarize"]
+__all__ = ["KernelUse", "Summary", "TargetUse", "kernel_entries", "summarize"]
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def summarize(path: str, entries: Sequence[Entry]) -> Summary:
     )
 
 
-def kernels_of(co: CodeObject) -> list[tuple[str, dict[str, Any]]]:
+def kernel_entries(co: CodeObject) -> list[tuple[str, dict[str, Any]]]:
     """Name and metadata of each kernel, as :attr:`CodeObject.kernels` has them, by the metadata
     alone where that says enough: a large library has 100,000.
 
@@ -155,7 +155,7 @@ def _uses(co: CodeObject, entry: Entry) -> list[KernelUse]:
         following = bisect_right(starts, symbol.value)
         return min([end, *starts[following : following + 1]]) - symbol.value
 
-    return [_use(name, data, entry, code(name)) for name, data in kernels_of(co)]
+    return [_use(name, data, entry, code(name)) for name, data in kernel_entries(co)]
 
 
 def _use(name: str, metadata: dict[str, Any], entry: Entry, code: int) -> KernelUse:

@@ -105,7 +105,7 @@ def _list(file: str, entries: Sequence[Entry], json_: bool, llvm: str | None) ->
 def _kernels(data: bytes) -> tuple[tuple[str, ...] | None, str]:
     """The kernels of an image (None: not known), and what the image is."""
     from coasm.bundle.select import kind_of
-    from coasm.bundle.summary import kernels_of
+    from coasm.bundle.summary import kernel_entries
     from coasm.codeobject import load
     from coasm.errors import CoasmError
 
@@ -113,7 +113,7 @@ def _kernels(data: bytes) -> tuple[tuple[str, ...] | None, str]:
     if kind != "code object":
         return None, kind
     try:
-        return tuple(name for name, _ in kernels_of(load(data))), kind
+        return tuple(name for name, _ in kernel_entries(load(data))), kind
     except CoasmError as error:
         return None, str(error).removeprefix("<bytes>: ")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from coasm.codeobject import CodeObject
 from coasm.compare.checks import check_descriptors, check_header, check_metadata
 from coasm.compare.image import compare_data, compare_loaded, compare_symbols
-from coasm.compare.kernels import kernels_of
+from coasm.compare.kernels import comparable_kernels
 from coasm.compare.one import verify_kernel
 from coasm.compare.report import (
     ABSENT,
@@ -56,7 +56,9 @@ def verify(original: CodeObject, rebuilt: CodeObject, llvm: Llvm | None = None) 
         ToolError: LLVM is needed, and there is none.
         UnsupportedError: LLVM is needed, and does not know the target.
     """
-    kernels_of(original, rebuilt)  # what cannot be read cannot be judged, be it equal or not
+    comparable_kernels(
+        original, rebuilt
+    )  # what cannot be read cannot be judged, be it equal or not
     if original.data == rebuilt.data:
         same = Check(Verdict.IDENTICAL)
         names = ("header", "descriptors", "text", "metadata")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coasm.codeobject import CodeObject, Kernel
 from coasm.codeobject.elf import SHN_UNDEF, SHT_NOTE
-from coasm.compare.kernels import kernels_of
+from coasm.compare.kernels import comparable_kernels
 from coasm.compare.places import Places, by_layout, place_of
 from coasm.compare.report import ABSENT, Check, Finding, Verdict
 from coasm.errors import FormatError
@@ -122,7 +122,7 @@ def check_descriptors(
     """
     from coasm.descriptor import ENTRY_OFFSET, differences
 
-    kernels, others = kernels_of(original, rebuilt), kernels_of(rebuilt, original)
+    kernels, others = comparable_kernels(original, rebuilt), comparable_kernels(rebuilt, original)
     exported = _exported(original), _exported(rebuilt)
     same_place = places.same if places is not None else by_layout(original, rebuilt)
     findings: list[Finding] = []

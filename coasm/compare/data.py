@@ -22,7 +22,7 @@ from coasm.codeobject.elf import (
     STT_OBJECT,
 )
 from coasm.codeobject.model import DESCRIPTOR_SIZE
-from coasm.compare.kernels import kernels_of
+from coasm.compare.kernels import comparable_kernels
 from coasm.compare.places import Key, named
 from coasm.compare.units import comparable_names
 
@@ -168,7 +168,7 @@ def data_places(original: CodeObject, rebuilt: CodeObject) -> DataPlaces:
         Side(
             co,
             {section.index: key for key, section in named(co.sections).items()},
-            tuple(kernels_of(co, other).values()),
+            tuple(comparable_kernels(co, other).values()),
             _got(co),
             {},
         )

@@ -7,10 +7,10 @@ from coasm.codeobject.elf import SHN_UNDEF
 from coasm.codeobject.model import DESCRIPTOR_SIZE
 from coasm.errors import FormatError
 
-__all__ = ["kernels_of"]
+__all__ = ["comparable_kernels"]
 
 
-def kernels_of(co: CodeObject, other: CodeObject) -> dict[str, Kernel]:
+def comparable_kernels(co: CodeObject, other: CodeObject) -> dict[str, Kernel]:
     """The kernels of *co* by their descriptor's symbol.
 
     Where its metadata is missing or damaged, or names a kernel that is not there, those kernels

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from coasm.codeobject import CodeObject, Kernel
 from coasm.compare.checks import check_descriptors, check_header
-from coasm.compare.kernels import kernels_of
+from coasm.compare.kernels import comparable_kernels
 from coasm.compare.report import ABSENT, Check, Finding, Report, Verdict
 from coasm.compare.text import check_text
 from coasm.llvm import Llvm
@@ -24,7 +24,7 @@ def verify_kernel(
     Raises:
         CoasmError: as :func:`coasm.compare.verify`.
     """
-    other = kernels_of(rebuilt, original).get(kernel.symbol)
+    other = comparable_kernels(rebuilt, original).get(kernel.symbol)
     text, places = check_text(original, rebuilt, llvm)
     descriptors = check_descriptors(original, rebuilt, places)
     checks = {

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from coasm.asm.code import Instruction, Item, Raw
 from coasm.codeobject import CodeObject, Section
 from coasm.codeobject.elf import STB_LOCAL, STT_FUNC, STT_OBJECT
-from coasm.compare.kernels import kernels_of
+from coasm.compare.kernels import comparable_kernels
 from coasm.isa.flow import leaves
 
 __all__ = ["Cut", "Unit", "comparable_names", "cut", "cuts_of", "pair_units"]
@@ -78,7 +78,7 @@ def cuts_of(co: CodeObject, other: CodeObject) -> dict[int, dict[int, Cut]]:
         if present is None or order < present[0]:
             found[index][address] = order, Cut(name, data)
 
-    for kernel in kernels_of(co, other).values():
+    for kernel in comparable_kernels(co, other).values():
         at = co.section_at(kernel.entry)
         if at is not None:
             add(at.index, kernel.entry, kernel.name, 0)

@@ -19,6 +19,7 @@ from coasm.codeobject import CodeObject, Kernel
 from coasm.codeobject.elf import STT_FUNC
 from coasm.errors import UnsupportedError
 from coasm.isa.flow import Flow, flow_of
+from coasm.kernels import kernels_of
 from coasm.linter.findings import Place
 from coasm.linter.operation import Operation, operation
 from coasm.target import relative
@@ -26,7 +27,7 @@ from coasm.target import relative
 if TYPE_CHECKING:
     from coasm.asm.references import CodeReference
 
-__all__ = ["Block", "Program", "Undecoded", "Unfollowed", "build_program", "kernels_of", "parts"]
+__all__ = ["Block", "Program", "Undecoded", "Unfollowed", "build_program", "parts"]
 
 #: Instructions that a part of a program has at least, where there are more of them.
 _PART = 4000
@@ -449,11 +450,6 @@ def _proven_jumps(co: CodeObject, code: Mapping[int, Code]) -> dict[int, int]:
             if reference and (reference.kind, into) in (("rel32@hi", low + 1), ("rel64", low)):
                 found[item.address] = reference.target
     return found
-
-
-def kernels_of(co: CodeObject) -> tuple[Kernel, ...]:
-    """The kernels of *co*; none where it has no metadata, as a listing may."""
-    return co.kernels if co.metadata_note is not None else ()
 
 
 def _names(co: CodeObject, instructions: _Instructions) -> dict[int, str]:

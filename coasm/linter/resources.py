@@ -18,7 +18,6 @@ from coasm.asm.code import Instruction, Raw, branch_target
 from coasm.codeobject.elf import STT_OBJECT
 from coasm.descriptor import decode
 from coasm.errors import CoasmError
-from coasm.inspect import occupancy
 from coasm.isa import access, parse
 from coasm.isa.access import is_copy
 from coasm.isa.flow import flow_of
@@ -27,6 +26,7 @@ from coasm.linter.declared import REGISTER
 from coasm.linter.findings import ADVICE, ERROR, Finding
 from coasm.linter.kernel_code import Check, KernelCode, check_kernels
 from coasm.linter.program import Program
+from coasm.occupancy import occupancy
 from coasm.reads import kernarg_reads
 
 __all__ = ["check_entries", "check_resources"]

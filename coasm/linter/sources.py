@@ -10,8 +10,8 @@ from coasm.asm.source import NO_OPTIONS, SourceOptions
 from coasm.codeobject import CodeObject, load
 from coasm.codeobject.elf import STT_FUNC
 from coasm.errors import UnsupportedError
-from coasm.kernels import find_kernel
-from coasm.linter.program import Program, build_program, kernels_of
+from coasm.kernels import find_kernel, kernels_of
+from coasm.linter.program import Program, build_program
 from coasm.llvm.run import TRUE16, has_true16
 
 __all__ = ["Source", "listing_source", "object_source", "open_source"]

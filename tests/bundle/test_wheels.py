@@ -20,7 +20,7 @@ import pytest
 import zstandard
 
 from coasm.bundle import embed, extract, find
-from coasm.bundle.summary import kernels_of
+from coasm.bundle.summary import kernel_entries
 from coasm.codeobject import load
 from coasm.llvm.find import Llvm
 from tests.bundle.carriers import cc, run, tool
@@ -66,7 +66,7 @@ def test_every_image_is_found(library: Path) -> None:
     for entry in entries:
         co = load(extract(entry))
         assert str(co.target) == entry.target
-        names = [name for name, _ in kernels_of(co)]
+        names = [name for name, _ in kernel_entries(co)]
         assert 24 <= len(names) <= 151
         if entry.target == "gfx942":
             assert names == [kernel.name for kernel in co.kernels]
