@@ -76,6 +76,11 @@ def run(
     image, base = _image(co, memory)
     total = grid[0] * grid[1] * grid[2]
     waves = -(-(workgroup[0] * workgroup[1] * workgroup[2]) // LANES)
+    if total * waves > (options.max_instructions or 0):
+        raise UnsupportedError(
+            f"{kernel.name}: {total * waves:,} waves, which take an instruction at least each; the "
+            f"limit is {options.max_instructions:,} (--max-instructions sets another)"
+        )
     machine = Machine(program, memory, asked, options, lds, scratch, base)
     stop = _stop_address(program, options)
     each = waves * (machine.layout.rows * 256 + scratch * LANES) + lds

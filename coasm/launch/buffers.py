@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coasm.codeobject.model import read_input
-from coasm.errors import CoasmError
+from coasm.errors import CoasmError, LaunchError
 from coasm.launch.document import At
 from coasm.launch.dtypes import DType
 
@@ -18,10 +19,16 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-__all__ = ["Buffer", "exact", "load_npy", "read_buffers"]
+__all__ = ["Buffer", "exact", "limit", "load_npy", "pieces", "read_buffers"]
 
-#: All buffers of a launch together, in bytes.
-MAX_BYTES = 1 << 34
+#: All buffers of a launch file together, in bytes; there are three copies of each while it runs.
+MAX_BYTES = 1 << 28
+#: Sets another limit than that.
+LIMIT_VARIABLE = "COASM_MAX_BUFFERS"
+#: What an element counts at least: the time that it takes does not go by its size.
+_LEAST = 4
+#: Elements that are worked on at a time: what is computed in float64 takes no more memory for it.
+_PIECE = 1 << 20
 
 
 class Buffer(NamedTuple):
@@ -32,9 +39,27 @@ class Buffer(NamedTuple):
     array: Array
 
 
+def limit() -> int:
+    """How many bytes all buffers of a launch file may have.
+
+    Raises:
+        LaunchError: the variable that sets it holds no number.
+    """
+    own = os.environ.get(LIMIT_VARIABLE, "")
+    if own and not own.isdecimal():
+        raise LaunchError(f"{LIMIT_VARIABLE}={own}: expected a number of bytes")
+    return int(own) if own else MAX_BYTES
+
+
+def pieces(count: int) -> Iterator[slice]:
+    """*count* elements, some at a time."""
+    for start in range(0, count, _PIECE):
+        yield slice(start, min(start + _PIECE, count))
+
+
 def read_buffers(at: At | None, folder: Path) -> dict[str, Buffer]:
     found: dict[str, Buffer] = {}
-    total = 0
+    total, most = 0, limit()
     for name, (_, value) in (at.mapping("buffers") if at is not None else {}).items():
         what = f"buffer {name!r}"
         fields = value.fields(what, ("dtype", "shape", "fill"), ("dtype", "shape"))
@@ -44,9 +69,12 @@ def read_buffers(at: At | None, folder: Path) -> dict[str, Buffer]:
             raise fields["shape"].error(
                 f"{what}: rows of {dtype.name} need a multiple of {dtype.per_byte} elements"
             )
-        total += dtype.size(math.prod(shape))
-        if total > MAX_BYTES:
-            raise fields["shape"].error(f"{what}: more than {MAX_BYTES >> 30} GiB in all buffers")
+        total += max(dtype.dtype().itemsize, _LEAST) * math.prod(shape)
+        if total > most:
+            raise fields["shape"].error(
+                f"{what}: {total:,} bytes with the buffers before it; the limit for all is "
+                f"{most:,} ({LIMIT_VARIABLE} sets another)"
+            )
         array = _fill(fields.get("fill"), what, dtype, shape, folder)
         found[name] = Buffer(dtype, shape, array)
     return found
@@ -89,24 +117,45 @@ def _fill(at: At | None, what: str, dtype: DType, shape: tuple[int, ...], folder
         if name != how and name not in extras:
             raise value.error(f"{what}: {name!r} does not belong to {how!r}")
     value = fields[how]
-    count = math.prod(shape)
     if how == "constant":
         number = value.number(what)
         return np.full(shape, exact(value, what, np.array([number]), dtype)[0], kind)
     if how == "range":
-        start = value.number(what)
         step = fields["step"].number(what) if "step" in fields else 1
-        if isinstance(start, int) and isinstance(step, int):
-            last = start + step * (count - 1)
-            if not all(-(1 << 63) <= end < 1 << 63 for end in (start, step, last)):
-                raise value.error(f"{what}: the range leaves 64 bits")
-            numbers: Array = np.arange(count, dtype=np.int64) * step + start
-        else:
-            numbers = np.arange(count, dtype=np.float64) * step + start
-        return exact(value, what, numbers, dtype).reshape(shape)
+        return _range(value, what, dtype, shape, step)
     if how == "random":
         return _random(value, fields, what, dtype, shape)
     return load_npy(value, what, dtype, shape, folder)
+
+
+def _range(at: At, what: str, dtype: DType, shape: tuple[int, ...], step: int | float) -> Array:
+    import numpy as np
+
+    start = at.number(what)
+    whole = isinstance(start, int) and isinstance(step, int)
+    last = start + step * (math.prod(shape) - 1)
+    if whole and not all(-(1 << 63) <= end < 1 << 63 for end in (start, step, last)):
+        raise at.error(f"{what}: the range leaves 64 bits")
+    index = np.int64 if whole else np.float64
+    return _by_pieces(
+        at,
+        what,
+        dtype,
+        shape,
+        lambda part: np.arange(part.start, part.stop, dtype=index) * step + start,
+    )
+
+
+def _by_pieces(
+    at: At, what: str, dtype: DType, shape: tuple[int, ...], numbers: Callable[[slice], Array]
+) -> Array:
+    """An array of *dtype* whose elements are what *numbers* gives, of some at a time."""
+    import numpy as np
+
+    array = np.empty(math.prod(shape), dtype.dtype())
+    for part in pieces(array.size):
+        array[part] = exact(at, what, numbers(part), dtype)
+    return array.reshape(shape)
 
 
 def exact(at: At, what: str, numbers: Array, dtype: DType) -> Array:
@@ -178,7 +227,9 @@ def _random(
     )
     if not (math.isfinite(bottom) and math.isfinite(top) and bottom <= top):
         raise at.error(f"{what}: expected low below high")
-    return exact(at, what, rng.uniform(bottom, top, shape), dtype)
+    return _by_pieces(
+        at, what, dtype, shape, lambda part: rng.uniform(bottom, top, part.stop - part.start)
+    )
 
 
 def load_npy(at: At, what: str, dtype: DType, shape: tuple[int, ...], folder: Path) -> Array:
@@ -189,7 +240,8 @@ def load_npy(at: At, what: str, dtype: DType, shape: tuple[int, ...], folder: Pa
         return array
     if array.dtype.kind not in "iuf":
         raise at.error(f"{what}: the file holds {array.dtype}, no numbers")
-    return exact(at, what, array, dtype)
+    flat = array.reshape(-1)
+    return _by_pieces(at, what, dtype, shape, lambda part: flat[part])
 
 
 def _read_npy(at: At, what: str, folder: Path) -> Array:

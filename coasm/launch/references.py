@@ -1,7 +1,8 @@
 """What an output of a launch file is compared with, and the comparison.
 
 A reference is computed from the buffers as they were filled, in float64 (integers wrap around in
-their own type, as the hardware's do), and rounded once, to the type of the expect.
+their own type, as the hardware's do), and rounded once, to the type of the expect: some elements at
+a time, so that it takes little memory beside the buffers.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coasm.launch.buffers import Buffer, exact, load_npy
+from coasm.launch.buffers import LIMIT_VARIABLE, Buffer, exact, limit, load_npy, pieces
 from coasm.launch.document import At
 
 if TYPE_CHECKING:
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-__all__ = ["Comparison", "Expected", "compare", "read_expected"]
+__all__ = ["Comparison", "Expected", "check_work", "compare", "read_expected"]
 
 
 class Expected(NamedTuple):
     """What a buffer must be after the launch: ``reference`` of the buffers before it.
 
+    ``work``: how many numbers go into it.
     ``against`` says the kind of reference. An element may differ by ``atol + rtol * |expected|``.
     """
 
@@ -32,6 +34,7 @@ class Expected(NamedTuple):
     against: str
     rtol: float
     atol: float
+    work: int
 
 
 class Comparison(NamedTuple):
@@ -56,8 +59,13 @@ class Comparison(NamedTuple):
         return self.wrong == 0
 
 
+#: Products in a matmul that take the time of a number elsewhere.
+_PRODUCTS = 256
+#: Numbers of each side of a matmul that are worked on at a time.
+_DEPTH = 1 << 23
 _REFERENCES = ("npy", "constant", "buffer", "sum", "product", "matmul")
-Reference = Callable[[Mapping[str, Buffer]], "Array"]
+#: Of the buffers as they were filled, the elements in that slice of all.
+Reference = Callable[[Mapping[str, Buffer], slice], "Array"]
 
 
 def read_expected(
@@ -81,13 +89,28 @@ def read_expected(
         return value
 
     how = chosen[0]
-    reference = _reference(fields[how], how, what, own, buffers, folder)
-    return Expected(reference, how, tolerance("rtol"), tolerance("atol"))
+    reference, work = _reference(fields[how], how, what, own, buffers, folder)
+    return Expected(reference, how, tolerance("rtol"), tolerance("atol"), work)
+
+
+def check_work(at: At, what: str, work: int) -> None:
+    """Refuse comparisons that take *work* numbers, the one *at* here the last of them.
+
+    Raises:
+        LaunchError: it is more than a launch file may ask for.
+    """
+    if work > limit():
+        raise at.error(
+            f"{what}: {work:,} numbers to compare with, with the outputs before it (a matmul's "
+            f"products count {_PRODUCTS} to one); the limit is {limit():,} ({LIMIT_VARIABLE} sets "
+            "another)"
+        )
 
 
 def _reference(
     at: At, how: str, what: str, own: Buffer, buffers: Mapping[str, Buffer], folder: Path
-) -> Reference:
+) -> tuple[Reference, int]:
+    """The reference, and how many numbers go into it."""
     import numpy as np
 
     def named(node: At) -> str:
@@ -96,12 +119,13 @@ def _reference(
             raise node.error(f"{what}: there is no buffer {name!r}")
         return name
 
+    size = own.array.size
     if how == "npy":
-        loaded = load_npy(at, what, own.dtype, own.shape, folder)
-        return lambda _: loaded
+        loaded = load_npy(at, what, own.dtype, own.shape, folder).reshape(-1)
+        return lambda _, part: loaded[part], size
     if how == "constant":
         value = exact(at, what, np.array([at.number(what)]), own.dtype)
-        return lambda _: np.broadcast_to(value, own.shape)
+        return lambda _, part: np.broadcast_to(value, part.stop - part.start), size
     if how == "matmul":
         return _matmul(at, what, own, buffers, named)
     names = [named(at)] if how == "buffer" else [named(node) for node in at.sequence(what)]
@@ -115,16 +139,17 @@ def _reference(
             raise at.error(f"{what}: {name!r} is {other.dtype.name}, not {own.dtype.name}")
     combine: Callable[..., Any] = np.multiply if how == "product" else np.add
 
-    def elementwise(now: Mapping[str, Buffer]) -> Array:
+    def elementwise(now: Mapping[str, Buffer], part: slice) -> Array:
         # Integers wrap around as the hardware's do; floats are rounded once, at the end.
         kind = own.dtype.dtype() if own.dtype.integer else np.dtype(np.float64)
-        result: Array = now[names[0]].array.astype(kind)
+        terms = (now[name].array.reshape(-1)[part].astype(kind) for name in names)
+        result: Array = next(terms)
         with np.errstate(all="ignore"):
-            for name in names[1:]:
-                result = combine(result, now[name].array.astype(kind))
+            for term in terms:
+                result = combine(result, term)
         return result
 
-    return elementwise
+    return elementwise, size * len(names)
 
 
 def _matmul(
@@ -133,7 +158,7 @@ def _matmul(
     own: Buffer,
     buffers: Mapping[str, Buffer],
     named: Callable[[At], str],
-) -> Reference:
+) -> tuple[Reference, int]:
     """a [M, K] times the transpose of b [N, K]; a scale stands for equally many elements of K."""
     import numpy as np
 
@@ -152,50 +177,50 @@ def _matmul(
             raise fields[f"{key}_scale"].error(
                 f"{what}: scales {list(scale)} do not divide {list(shapes[key])} along K"
             )
+    rows, columns = own.shape
 
-    def product(now: Mapping[str, Buffer]) -> Array:
-        def side(key: str) -> Array:
-            values: Array = now[names[key]].array.astype(np.float64)
+    def product(now: Mapping[str, Buffer], part: slice) -> Array:
+        """The elements of *part*: those rows that it touches, and of a single one those columns."""
+
+        def side(key: str, lines: slice, depth: slice) -> Array:
+            values: Array = now[names[key]].array[lines, depth].astype(np.float64)
             if f"{key}_scale" in names:
-                scale = now[names[f"{key}_scale"]].array.astype(np.float64)
-                values = values * np.repeat(scale, values.shape[1] // scale.shape[1], axis=1)
+                scale = now[names[f"{key}_scale"]].array
+                each = a[1] // scale.shape[1]
+                at = np.arange(depth.start, depth.stop) // each
+                values *= scale[lines].astype(np.float64)[:, at]
             return values
 
-        result: Array = side("a") @ side("b").T
-        return result
+        first, last = part.start // columns, (part.stop - 1) // columns
+        across = slice(0, columns)
+        if first == last:
+            across = slice(part.start - first * columns, part.stop - first * columns)
+        down = slice(first, last + 1)
+        whole = np.zeros((down.stop - down.start, across.stop - across.start))
+        thick = max(1, _DEPTH // max(whole.shape))
+        for start in range(0, a[1], thick):
+            depth = slice(start, min(start + thick, a[1]))
+            whole += side("a", down, depth) @ side("b", across, depth).T
+        begin = part.start - first * columns - across.start
+        return whole.reshape(-1)[begin : begin + part.stop - part.start]
 
-    return product
+    return product, own.array.size * max(1, a[1] // _PRODUCTS)
 
 
 def compare(name: str, expect: Expected, buffers: Mapping[str, Buffer], got: Array) -> Comparison:
     """Compare one buffer: the reference is rounded to the buffer's type first."""
-    import numpy as np
-
     own = buffers[name]
-    with np.errstate(all="ignore"):
-        expected = expect.reference(buffers).astype(own.dtype.dtype())
-        if own.dtype.integer:
-            # Differences of 64-bit integers do not fit in 64 bits: exact as Python's.
-            bad = got != expected
-            error: Array = np.zeros(got.shape)
-            if bad.any():
-                apart = [abs(int(x) - int(y)) for x, y in zip(got[bad], expected[bad], strict=True)]
-                error[bad] = apart
-                limit = expect.atol + expect.rtol * np.abs(expected[bad].astype(np.float64))
-                bad[bad] = np.array(apart, np.float64) > limit
-        else:
-            values, wanted = got.astype(np.float64), expected.astype(np.float64)
-            same = (values == wanted) | (np.isnan(values) & np.isnan(wanted))
-            error = np.where(same, 0.0, np.abs(values - wanted))
-            error[~np.isfinite(error)] = np.inf
-            bad = ~same & ~(error <= expect.atol + expect.rtol * np.abs(wanted))
-    wrong = int(np.count_nonzero(bad))
-    first = None
+    flat = got.reshape(-1)
+    wrong, most = 0, 0.0
+    first: tuple[int, ...] | None = None
     shown: tuple[float | int | None, float | int | None] = (None, None)
-    if wrong:
-        first = tuple(int(i) for i in np.unravel_index(int(bad.argmax()), bad.shape))
-        plain = int if own.dtype.integer else float
-        shown = plain(got[first]), plain(expected[first])
+    for part in pieces(flat.size):
+        found, at, both, error = _compare_piece(expect, own, buffers, flat[part], part)
+        if found and not wrong:
+            first = _position(part.start + at, own.shape)
+            shown = both
+        wrong += found
+        most = max(most, error)
     return Comparison(
         name=name,
         against=expect.against,
@@ -204,7 +229,40 @@ def compare(name: str, expect: Expected, buffers: Mapping[str, Buffer], got: Arr
         first_wrong=first,
         got=shown[0],
         expected=shown[1],
-        max_abs_err=float(error.max()),
+        max_abs_err=most,
         rtol=expect.rtol,
         atol=expect.atol,
     )
+
+
+def _position(index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    import numpy as np
+
+    return tuple(int(i) for i in np.unravel_index(index, shape))
+
+
+def _compare_piece(
+    expect: Expected, own: Buffer, buffers: Mapping[str, Buffer], got: Array, part: slice
+) -> tuple[int, int, tuple[float | int, float | int], float]:
+    """How many elements of *part* are wrong, the first of them, what it is and must be, and the
+    largest difference."""
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        expected = expect.reference(buffers, part).astype(own.dtype.dtype())
+        if own.dtype.integer:
+            # Differences of 64-bit integers do not fit in 64 bits, but for their sign.
+            x, y = got.astype(np.uint64), expected.astype(np.uint64)
+            error: Array = np.where(got > expected, x - y, y - x).astype(np.float64)
+            allowed = expect.atol + expect.rtol * np.abs(expected.astype(np.float64))
+            bad = (got != expected) & (error > allowed)
+        else:
+            values, wanted = got.astype(np.float64), expected.astype(np.float64)
+            same = (values == wanted) | (np.isnan(values) & np.isnan(wanted))
+            error = np.where(same, 0.0, np.abs(values - wanted))
+            error[~np.isfinite(error)] = np.inf
+            bad = ~same & ~(error <= expect.atol + expect.rtol * np.abs(wanted))
+    first = int(bad.argmax())
+    plain = int if own.dtype.integer else float
+    shown = plain(got[first]), plain(expected[first])
+    return int(np.count_nonzero(bad)), first, shown, float(error.max())

@@ -27,7 +27,7 @@ from coasm.launch.buffers import Buffer, read_buffers
 from coasm.launch.device import Device, Figures
 from coasm.launch.document import At, read_document
 from coasm.launch.general import Pointer, launch, the_kernel
-from coasm.launch.references import Comparison, Expected, compare, read_expected
+from coasm.launch.references import Comparison, Expected, check_work, compare, read_expected
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -192,6 +192,7 @@ def _argument(at: At, what: str, buffers: Mapping[str, Buffer]) -> Value | Point
 
 def _outputs(at: At | None, buffers: Mapping[str, Buffer], folder: Path) -> tuple[Output, ...]:
     found = []
+    work = 0
     for name, (key, value) in (at.mapping("outputs") if at is not None else {}).items():
         what = f"output {name!r}"
         if name not in buffers:
@@ -207,6 +208,8 @@ def _outputs(at: At | None, buffers: Mapping[str, Buffer], folder: Path) -> tupl
         expected = None
         if "compare" in fields:
             expected = read_expected(fields["compare"], what, buffers[name], buffers, folder)
+            work += expected.work
+            check_work(fields["compare"], what, work)
         found.append(Output(name, save, expected, value))
     return tuple(found)
 

@@ -153,7 +153,7 @@ BAD = [
     (
         HEAD + "buffers:\n  x: {dtype: f32, shape: [1000000, 1000000]}\narguments: {}\n",
         "4:26",
-        "more than 16 GiB",
+        "4,000,000,000,000 bytes with the buffers before it",
     ),
     (HEAD + "buffers:\n  x: {dtype: fp4, shape: [2, 3]}\narguments: {}\n", "4:26", "multiple of 2"),
     (HEAD + "buffers: {x: &a [*a]}\narguments: {}\n", "3:14", "expected a mapping"),
