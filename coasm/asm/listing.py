@@ -1,25 +1,22 @@
 """A code object as assembler text: which lines stand for what.
 
 :func:`render` writes the text from a :class:`~coasm.codeobject.CodeObject`, its decoded code and
-the :class:`Knowledge` that :mod:`coasm.asm.exact` has gathered about what LLVM makes of it.
+the :class:`~coasm.asm.knowledge.Knowledge` about what LLVM makes of it.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import struct
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
 from coasm.asm.code import Code, Instruction, Raw
-from coasm.asm.debug import debug_line
 from coasm.asm.follow import FOLLOWS
-from coasm.asm.linking import NO_PADDING, link_line
+from coasm.asm.knowledge import Knowledge
 from coasm.asm.names import display, is_plain, spell, stand_in_line
 from coasm.asm.references import CodeReference, References
 from coasm.asm.sections import carried_sections, section_directive
@@ -46,7 +43,7 @@ from coasm.codeobject.elf import (
 from coasm.codeobject.model import DESCRIPTOR_SIZE
 from coasm.errors import UnsupportedError
 
-__all__ = ["Knowledge", "Listing", "head_lines", "pin_comment", "render"]
+__all__ = ["Content", "Listing", "pin_comment", "render"]
 
 _VISIBILITY = {STV_HIDDEN: ".hidden", STV_PROTECTED: ".protected", STV_INTERNAL: ".internal"}
 _TYPES = {STT_NOTYPE: "notype", STT_OBJECT: "object", STT_FUNC: "function"}
@@ -62,21 +59,6 @@ _COLUMN = 72
 #: What LLVM aligns code with (``AMDGPUAsmBackend::writeNopData``).
 _S_NOP = b"\0\0\x80\xbf"
 PADDING = "s_nop 0"
-
-
-@dataclass
-class Knowledge:
-    """What assembling has shown so far about one object; keys are addresses but where said."""
-
-    pins: dict[int, bytes] = field(default_factory=dict)  # what LLVM makes of the text instead
-    spellings: dict[int, str] = field(default_factory=dict)  # text that LLVM takes instead
-    raw: dict[int, str] = field(default_factory=dict)  # instructions that stay data, and why
-    local_targets: set[int] = field(default_factory=set)  # branches that need a ``.L`` label
-    numeric: set[int] = field(default_factory=set)  # anchors of references that stay numbers
-    stand_ins: set[int] = field(default_factory=set)  # symbol indices
-    data_descriptors: dict[str, str] = field(default_factory=dict)  # descriptor symbol → reason
-    data_note: bool = False
-    measured: bool = False  # whether encodings were read off by their old places already
 
 
 class Lines(NamedTuple):
@@ -133,38 +115,35 @@ def _words(data: bytes) -> str:
     return " ".join(["%08X"] * len(words)) % words
 
 
-def render(
-    co: CodeObject,
-    code: dict[int, Code],
-    known: Knowledge,
-    *,
-    head: list[str],
-    yaml: str | None,
-    directives: dict[str, tuple[str, ...] | None],
-    remarks: dict[int, str],
-    references: References,
-) -> Listing:
-    """Write the listing of *co*. *directives* are by descriptor symbol, *remarks* by address."""
-    return _Writer(co, code, known, yaml, directives, remarks, references).write(head)
+class Content(NamedTuple):
+    """What a listing is made of.
+
+    *directives* are those of each kernel descriptor by its symbol, None of one that has none,
+    *yaml* the metadata, *remarks* what stands behind an instruction, by address.
+    """
+
+    co: CodeObject
+    code: dict[int, Code]
+    yaml: str | None
+    directives: dict[str, tuple[str, ...] | None]
+    remarks: dict[int, str]
+    references: References
+
+
+def render(content: Content, known: Knowledge, head: list[str]) -> Listing:
+    """Write the listing of *content*, which begins with the lines of *head*."""
+    return _Writer(content, known).write(head)
 
 
 class _Writer:
-    def __init__(
-        self,
-        co: CodeObject,
-        code: dict[int, Code],
-        known: Knowledge,
-        yaml: str | None,
-        directives: dict[str, tuple[str, ...] | None],
-        remarks: dict[int, str],
-        references: References,
-    ) -> None:
+    def __init__(self, content: Content, known: Knowledge) -> None:
+        co, references = content.co, content.references
         self.co = co
-        self.code = code
+        self.code = content.code
         self.known = known
-        self.yaml = None if known.data_note else yaml
-        self.directives = directives
-        self.remarks = remarks
+        self.yaml = None if known.data_note else content.yaml
+        self.directives = content.directives
+        self.remarks = content.remarks
         self.lines: list[str] = []
         self.placed: list[Lines] = []
         self.kernel_lines: dict[int, str] = {}
@@ -882,45 +861,3 @@ def note_bytes(metadata: bytes) -> bytes:
     """The section that LLVM writes for a metadata document: one note, padded to four bytes."""
     header = b"\x07\0\0\0" + len(metadata).to_bytes(4, "little") + b"\x20\0\0\0" + b"AMDGPU\0\0"
     return header + metadata + b"\0" * (-len(metadata) % 4)
-
-
-def head_lines(
-    co: CodeObject,
-    digest: str,
-    features: tuple[str, ...],
-    linking: tuple[str, ...],
-    commands: tuple[str, str | None],
-    warnings: tuple[str, ...],
-) -> list[str]:
-    """The comment at the top: what the listing came from and how it is assembled."""
-    lines = [
-        f"// Listing of {display(os.path.basename(co.name))}",
-        f"// sha256 {digest}",
-        f"// {co.target}, code object v{co.code_object_version}",
-        "//",
-        f"// {display(commands[0])}",
-    ]
-    if commands[1] is not None:
-        lines += [
-            f"// {display(commands[1])}",
-            "//   (clang alone leaves LLVM's encoding where a `pin` comment holds the original's"
-            + (", and makes room in the RELRO segment)" if NO_PADDING in linking else ")"),
-        ]
-    if features or linking:
-        lines.append("//")
-    if features:
-        lines.append(f"// coasm: features {' '.join(features)}")
-    if linking:
-        lines.append(link_line(linking))
-    debug = debug_line(co.elf)
-    if debug is not None:
-        lines += ["//", debug]
-    if co.code_object_version < 4:
-        lines += ["//", "// LLVM no longer writes code object v3: this listing says v4."]
-    if warnings:
-        lines += [
-            "//",
-            "// An edit between these and what they reach breaks a distance in the code:",
-        ]
-        lines += [f"//   {display(w)}" for w in warnings]
-    return [*lines, ""]

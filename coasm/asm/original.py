@@ -1,6 +1,6 @@
 """The object that a listing was made from, as its head names it: name and SHA-256.
 
-The head is what :func:`coasm.asm.listing.head_lines` writes; it stays there while the code is
+The head is what :func:`coasm.asm.head.head_lines` writes; it stays there while the code is
 edited.
 """
 

@@ -1,0 +1,104 @@
+"""What is known of one object's listing: by rules beforehand, and from what LLVM made of it."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from coasm.asm.build import Declared, assemble_listing, feature_list
+from coasm.asm.code import Code, Instruction
+from coasm.asm.quirks import dont_care_rows, doubtful, dropped, has_respellings, respell
+from coasm.codeobject import CodeObject
+from coasm.llvm import Llvm
+
+__all__ = ["Knowledge", "ask", "errors_in", "predict", "remember"]
+
+
+@dataclass
+class Knowledge:
+    """What assembling has shown so far about one object; keys are addresses but where said."""
+
+    pins: dict[int, bytes] = field(default_factory=dict)  # what LLVM makes of the text instead
+    spellings: dict[int, str] = field(default_factory=dict)  # text that LLVM takes instead
+    raw: dict[int, str] = field(default_factory=dict)  # instructions that stay data, and why
+    local_targets: set[int] = field(default_factory=set)  # branches that need a ``.L`` label
+    numeric: set[int] = field(default_factory=set)  # anchors of references that stay numbers
+    stand_ins: set[int] = field(default_factory=set)  # symbol indices
+    data_descriptors: dict[str, str] = field(default_factory=dict)  # descriptor symbol → reason
+    data_note: bool = False
+    measured: bool = False  # whether encodings were read off by their old places already
+
+
+#: Processor and mnemonic → bits that LLVM was seen to clear and to set, in this process.
+_SEEN: dict[tuple[str, str], tuple[int, int]] = {}
+
+
+def predict(co: CodeObject, code: dict[int, Code], known: Knowledge) -> None:
+    """Pins and spellings that are known beforehand; the first round checks each of them."""
+    processor = co.target.processor
+    for own in code.values():
+        for mnemonic, positions in own.by_mnemonic.items():
+            if not mnemonic:
+                continue  # data
+            masks = _SEEN.get((processor.name, mnemonic)) or dropped(processor, mnemonic)
+            respelled = has_respellings(processor, mnemonic)
+            rows = [row for row in dont_care_rows(processor) if mnemonic in row.what]
+            if not (any(masks) or respelled or rows):
+                continue
+            for at in positions:
+                address, data = own.address(at), own.bytes_at(at)
+                clear, bits = masks
+                spelling = respell(processor, own.texts[at]) if respelled else None
+                if spelling is not None:
+                    known.spellings[address] = spelling[0]
+                    clear, bits = clear | spelling[1], bits & ~spelling[1]
+                for row in rows:
+                    if row.apply(data) is not None:
+                        bits |= row.bits
+                word = int.from_bytes(data, "little")
+                changed = (word & ~clear) | bits
+                if changed != word:
+                    known.pins[address] = changed.to_bytes(len(data), "little")
+
+
+def ask(
+    co: CodeObject, code: dict[int, Code], known: Knowledge, what: Declared, llvm: Llvm
+) -> None:
+    """Note which of the instructions that LLVM is likely to refuse it does refuse."""
+    asked: dict[str, list[int]] = defaultdict(list)  # text → addresses
+    for own in code.values():
+        for mnemonic, positions in own.by_mnemonic.items():
+            patterns = doubtful(co.target.processor, mnemonic)
+            for at in positions if patterns else ():
+                if any(pattern.match(own.texts[at]) for pattern in patterns):
+                    asked[own.texts[at]].append(own.address(at))
+    if not asked:
+        return
+    texts = list(asked)
+    built = assemble_listing(
+        "\n".join([*texts, ""]),
+        what.target,
+        what.code_object_version,
+        llvm,
+        features=feature_list(what),
+    )
+    for line, message in errors_in(built.messages):
+        for address in asked[texts[line]]:
+            known.raw[address] = f"LLVM refuses it: {message}"
+
+
+def remember(processor: str, item: Instruction, made: bytes) -> None:
+    """Keep which bits LLVM dropped, as a first guess for the next object."""
+    if len(made) != len(item.data):
+        return
+    old, new = int.from_bytes(item.data, "little"), int.from_bytes(made, "little")
+    clear, bits = _SEEN.get((processor, item.mnemonic), (0, 0))
+    clear, bits = clear | (old & ~new), bits | (new & ~old)
+    _SEEN[processor, item.mnemonic] = (clear & ~bits, bits & ~clear)
+
+
+def errors_in(messages: str) -> list[tuple[int, str]]:
+    """(0-based line, text) of each error in the assembler's messages."""
+    pattern = re.compile(r"^<stdin>:(\d+):\d+: error: (.*)$", re.M)
+    return [(int(m[1]) - 1, m[2]) for m in pattern.finditer(messages)]
