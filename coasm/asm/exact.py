@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from coasm.asm.build import Declared, assemble_listing, feature_list
 from coasm.asm.code import Code, Instruction
+from coasm.asm.content import Content
 from coasm.asm.decode import decode, features
 from coasm.asm.follow import marked
 from coasm.asm.halves import leaves_unsaid, without_halves
@@ -19,7 +20,7 @@ from coasm.asm.head import Head, head_lines
 from coasm.asm.knowledge import Knowledge, ask, predict
 from coasm.asm.learn import Attempt, Subject, drop_idle_pins, learn_differences, learn_refusals
 from coasm.asm.linking import NO_PADDING, linking_of
-from coasm.asm.listing import Content, render
+from coasm.asm.listing import render
 from coasm.asm.references import find_references
 from coasm.codeobject import CodeObject
 from coasm.errors import UnsupportedError

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from coasm.asm.build import Built, Declared, assemble_listing, feature_list
 from coasm.asm.code import Instruction, branch_target
+from coasm.asm.content import Content
 from coasm.asm.knowledge import Knowledge, errors_in, remember
-from coasm.asm.listing import Content, Listing
+from coasm.asm.listing import Listing
 from coasm.asm.names import display
 from coasm.asm.probe import decode_bytes
 from coasm.asm.references import References
