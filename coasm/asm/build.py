@@ -13,6 +13,7 @@ from coasm.asm.linking import NO_PADDING, linker_options, unpadded
 from coasm.asm.names import parse_stand_ins
 from coasm.asm.pins import Pin, marked_positions, marked_source
 from coasm.codeobject.elf import SHT_STRTAB, SHT_SYMTAB, Elf
+from coasm.codeobject.layout import SYMBOL, change_section_header, change_symbol
 from coasm.llvm import Llvm
 from coasm.llvm.run import PLAIN, Setup, assemble, link
 from coasm.target import TargetID
@@ -139,10 +140,9 @@ def _rename(data: bytes, names: dict[str, str]) -> bytes:
     for symbol in elf.symbols:
         own = names.get(symbol.name)
         if own is not None:
-            struct.pack_into("<I", result, table.offset + 24 * symbol.index, len(grown))
+            change_symbol(result, table.offset + SYMBOL.size * symbol.index, name=len(grown))
             grown += own.encode("utf-8", "surrogateescape") + b"\0"
-    header = elf.header.shoff + 64 * strings.index
-    struct.pack_into("<QQ", result, header + 24, len(result), len(grown))
+    change_section_header(result, elf.header_of(strings), offset=len(result), size=len(grown))
     return bytes(result) + bytes(grown)
 
 

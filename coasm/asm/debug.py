@@ -10,6 +10,7 @@ import re
 import struct
 
 from coasm.codeobject.elf import Elf, Section
+from coasm.codeobject.layout import change_section_header
 
 __all__ = ["debug_line", "describes", "is_debug", "without_debug"]
 
@@ -54,6 +55,5 @@ def without_debug(data: bytes) -> bytes:
     out = bytearray(data)
     for section in elf.sections:
         if is_debug(section):
-            at = elf.header.shoff + 64 * section.index + 8
-            struct.pack_into("<Q", out, at, section.flags | _SHF_EXCLUDE)
+            change_section_header(out, elf.header_of(section), flags=section.flags | _SHF_EXCLUDE)
     return bytes(out)

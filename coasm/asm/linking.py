@@ -17,6 +17,7 @@ from coasm.codeobject.elf import (
     PT_LOAD,
     SHF_MERGE,
     SHF_STRINGS,
+    SHN_LORESERVE,
     SHT_DYNAMIC,
     SHT_DYNSYM,
     SHT_GNU_HASH,
@@ -27,6 +28,17 @@ from coasm.codeobject.elf import (
     Elf,
     Section,
     Segment,
+)
+from coasm.codeobject.layout import (
+    SECTION_HEADER_SIZE,
+    SEGMENT_SIZE,
+    SYMBOL,
+    SymbolRecord,
+    change_file_header,
+    change_segment,
+    change_symbol,
+    packed,
+    section_headers,
 )
 from coasm.errors import UnsupportedError
 
@@ -214,30 +226,25 @@ def unpadded(data: bytes) -> bytes:
     gone, header = padding.index, elf.header
     for number, segment in enumerate(elf.segments):
         if segment.type == PT_LOAD and segment.vaddr + segment.memsz == padding.addr + padding.size:
-            at = header.phoff + 56 * number + 40  # p_memsz
-            struct.pack_into("<Q", out, at, padding.addr - segment.vaddr)
+            at = header.phoff + SEGMENT_SIZE * number
+            change_segment(out, at, memsz=padding.addr - segment.vaddr)
     for section in elf.sections:
         if section.type in (SHT_SYMTAB, SHT_DYNSYM):
             _renumber(out, section, gone)
-    rows = [
-        (*row[:6], row[6] - (row[6] > gone), *row[7:])
-        for index, row in enumerate(struct.iter_unpack("<IIQQQQIIQQ", _headers(elf)))
+    end = header.shoff + SECTION_HEADER_SIZE * header.shnum
+    headers = [
+        packed(row._replace(link=row.link - (row.link > gone)))
+        for index, row in enumerate(section_headers(elf.data[header.shoff : end]))
         if index != gone
     ]
-    del out[header.shoff + 64 * len(rows) : header.shoff + 64 * header.shnum]
-    for index, row in enumerate(rows):
-        struct.pack_into("<IIQQQQIIQQ", out, header.shoff + 64 * index, *row)
-    struct.pack_into("<HH", out, 60, len(rows), header.shstrndx - (header.shstrndx > gone))
+    out[header.shoff : end] = b"".join(headers)
+    change_file_header(out, shnum=len(headers), shstrndx=header.shstrndx - (header.shstrndx > gone))
     return bytes(out)
-
-
-def _headers(elf: Elf) -> bytes:
-    return elf.data[elf.header.shoff : elf.header.shoff + 64 * elf.header.shnum]
 
 
 def _renumber(out: bytearray, table: Section, gone: int) -> None:
     """Move up the section indices of a symbol table that are behind the section *gone*."""
-    for at in range(table.offset + 6, table.offset + table.size, 24):  # st_shndx
-        (index,) = struct.unpack_from("<H", out, at)
-        if gone < index < 0xFF00:
-            struct.pack_into("<H", out, at, index - 1)
+    for at in range(table.offset, table.offset + table.size, SYMBOL.size):
+        index = SymbolRecord(*SYMBOL.unpack_from(out, at)).shndx
+        if gone < index < SHN_LORESERVE:
+            change_symbol(out, at, shndx=index - 1)

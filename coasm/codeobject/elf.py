@@ -248,6 +248,10 @@ class Elf:
         self._take(end - offset, what)
         return _text(table[offset:end])
 
+    def header_of(self, section: Section) -> int:
+        """The offset in the file of a section's header."""
+        return self.header.shoff + layout.SECTION_HEADER_SIZE * section.index
+
     def symbols_of(self, table: Section) -> tuple[Symbol, ...]:
         """The entries of a ``SHT_SYMTAB`` or ``SHT_DYNSYM`` section, entry 0 included."""
         where = f"section {table.index} ({table.name!r})"

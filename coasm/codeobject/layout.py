@@ -34,6 +34,11 @@ __all__ = [
     "FileHeader",
     "SectionHeader",
     "Segment",
+    "SymbolRecord",
+    "change_file_header",
+    "change_section_header",
+    "change_segment",
+    "change_symbol",
     "file_header",
     "packed",
     "section_headers",
@@ -87,6 +92,17 @@ class Segment(NamedTuple):
     align: int
 
 
+class SymbolRecord(NamedTuple):
+    """``Elf64_Sym``; ``name`` is an offset in the string table."""
+
+    name: int
+    info: int
+    other: int
+    shndx: int
+    value: int
+    size: int
+
+
 def _structs() -> Any:
     structs = ELFStructs(little_endian=True, elfclass=64)
     structs.create_basic_structs()
@@ -114,7 +130,7 @@ FILE_HEADER_SIZE: int = _STRUCTS.Elf_Ehdr.sizeof()
 SECTION_HEADER_SIZE: int = _STRUCTS.Elf_Shdr.sizeof()
 SEGMENT_SIZE: int = _STRUCTS.Elf_Phdr.sizeof()
 
-#: ``Elf64_Sym``: name, info, other, section, value, size.
+#: ``Elf64_Sym``: as :class:`SymbolRecord`.
 SYMBOL = struct.Struct("<IBBHQQ")
 #: ``Elf64_Rela``: offset, info, addend; ``Elf64_Rel`` has no addend.
 RELA = struct.Struct("<QQq")
@@ -142,6 +158,30 @@ def packed(record: FileHeader | SectionHeader | Segment) -> bytes:
     """The bytes of a record; those of a file header are what is behind ``e_ident``."""
     fields = [f for f in _RECORDS[type(record)].subcons if f.name != "e_ident"]
     return b"".join(f.build(value) for f, value in zip(fields, record, strict=True))
+
+
+def change_file_header(out: bytearray, **values: int) -> None:
+    """Give fields of the file header of *out* other values."""
+    header = file_header(bytes(out[:FILE_HEADER_SIZE]))._replace(**values)
+    out[IDENT_SIZE:FILE_HEADER_SIZE] = packed(header)
+
+
+def change_section_header(out: bytearray, at: int, **values: int) -> None:
+    """Give fields of the section header at the offset *at* of *out* other values."""
+    (header,) = section_headers(bytes(out[at : at + SECTION_HEADER_SIZE]))
+    out[at : at + SECTION_HEADER_SIZE] = packed(header._replace(**values))
+
+
+def change_segment(out: bytearray, at: int, **values: int) -> None:
+    """Give fields of the program header at the offset *at* of *out* other values."""
+    (header,) = segments(bytes(out[at : at + SEGMENT_SIZE]))
+    out[at : at + SEGMENT_SIZE] = packed(header._replace(**values))
+
+
+def change_symbol(out: bytearray, at: int, **values: int) -> None:
+    """Give fields of the symbol at the offset *at* of *out* other values."""
+    row = SymbolRecord(*SYMBOL.unpack_from(out, at))._replace(**values)
+    SYMBOL.pack_into(out, at, *row)
 
 
 def _rows(record: Any, table: bytes) -> list[list[int]]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from coasm.codeobject import CodeObject, Section, Segment
 from coasm.codeobject.elf import PT_LOAD, SHN_ABS, SHN_UNDEF, SHT_NOBITS, STB_LOCAL
+from coasm.codeobject.layout import FILE_HEADER_SIZE, SEGMENT_SIZE
 from coasm.compare.data import RELATIVE64, DataPlaces, Piece, Side, data_places, data_sections
 from coasm.compare.frames import Frame, frames_of
 from coasm.compare.places import Places, named
@@ -18,7 +19,6 @@ __all__ = ["compare_data", "compare_loaded", "compare_symbols"]
 
 # e_shoff; e_shnum and e_shstrndx: where the section headers are, which nothing loads.
 _UNLOADED = ((0x28, 8), (0x3C, 4))
-_EHDR_SIZE = 64
 #: Equal bytes between two differing ones that do not end a range.
 _GAP = 8
 _DIFFERING = re.compile(rb"[^\0]+(?:\0{1,%d}[^\0]+)*" % _GAP, re.S)
@@ -68,7 +68,7 @@ def _shape(segment: Segment) -> str:
 
 def _bytes(co: CodeObject, segment: Segment) -> bytes:
     data = co.data[segment.offset : segment.offset + segment.filesz]
-    if segment.offset < _EHDR_SIZE:
+    if segment.offset < FILE_HEADER_SIZE:
         masked = bytearray(data)
         for at, size in _UNLOADED:
             for position in range(max(at - segment.offset, 0), at + size - segment.offset):
@@ -106,9 +106,9 @@ def _place(co: CodeObject, address: int, offset: int) -> str:
     if section is not None:
         return f"{section.name}+{address - section.addr:#x}"
     header = co.elf.header
-    if offset < _EHDR_SIZE:
+    if offset < FILE_HEADER_SIZE:
         return f"ELF header+{offset:#x}"
-    if header.phoff <= offset < header.phoff + 56 * header.phnum:
+    if header.phoff <= offset < header.phoff + SEGMENT_SIZE * header.phnum:
         return f"program headers+{offset - header.phoff:#x}"
     return f"between sections, at {address:#x}"
 
