@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from coasm.asm.exact import Exact
     from coasm.codeobject import CodeObject, Kernel
     from coasm.compare import Report
-    from coasm.launch import run, run_f4gemm, run_spec
+    from coasm.launch import run, run_f4gemm, run_family, run_spec
     from coasm.linter.findings import Finding
     from coasm.trips import RoundTrip
 
@@ -50,6 +50,7 @@ __all__ = [
     "roundtrip",
     "run",
     "run_f4gemm",
+    "run_family",
     "run_spec",
     "verify",
 ]
@@ -67,6 +68,7 @@ _ELSEWHERE = {
     "RoundTrip": "coasm.trips",
     "run": "coasm.launch",
     "run_f4gemm": "coasm.launch",
+    "run_family": "coasm.launch",
     "run_spec": "coasm.launch",
 }
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from coasm.cli.app import COMMANDS
+from coasm.launch.families import FAMILIES
 from coasm.linter.rules import RULES
 from tests.docs import PAGES, ROOT
 
@@ -93,8 +94,8 @@ def test_every_rule_of_lint_has_a_row_and_no_other() -> None:
 def test_every_option_that_a_page_names_is_there() -> None:
     """Of coasm: in a code span that begins with it, or behind ``coasm COMMAND``."""
     known = set(_OF_OTHERS)
-    for command in COMMANDS:
-        asked = [sys.executable, "-m", "coasm", command, "--help"]
+    for command in (*COMMANDS, *(f"run {family}" for family in FAMILIES)):
+        asked = [sys.executable, "-m", "coasm", *command.split(), "--help"]
         text = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
         known |= set(re.findall(r"(?<!\S)--[a-z][a-z-]*", text))
     for page in PAGES:

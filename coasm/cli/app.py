@@ -2,7 +2,8 @@
 
 A command is a row in :data:`COMMANDS` and a module ``coasm.cli.<name>`` that holds a function
 ``<name>``: its parameters are the command line (typer), its docstring the help, its result the exit
-status (None is 0). Only the module of the command that runs is imported.
+status (None is 0). Only the module of the command that runs is imported. ``run`` makes its
+function, and one for each family of kernels, which is a command of two words.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ def run(arguments: Sequence[str]) -> None:
     if word is not None and word not in COMMANDS:
         raise CoasmError(_no_such_command(word))
 
+    arguments, family = _split_family(arguments)
+    typed = _being_completed()
     import typer
 
     # Plain help: typer's rich markup would import rich for it.
@@ -61,24 +64,38 @@ def run(arguments: Sequence[str]) -> None:
         pass  # __main__ answers --version before anything is imported
 
     for name, summary in COMMANDS.items():
-        function = _load(name) if name in (word, _being_completed()) else _placeholder
+        runs = family is None and name in (word, *typed[:1])
+        function = _load(name, _split_family(typed)[1]) if runs else _placeholder
         app.command(name, short_help=summary)(function)
+    if family is not None:
+        app.command(arguments[0], hidden=True)(_load("run", family))
     app(list(arguments), prog_name="coasm")
 
 
-def _being_completed() -> str | None:
-    """The command on the line that a shell wants completed, as typer's scripts pass it on."""
+def _split_family(arguments: Sequence[str]) -> tuple[Sequence[str], str | None]:
+    """``run NAME …`` with the two words as one, where NAME is a family's, and that name."""
+    if list(arguments[:1]) != ["run"] or len(arguments) < 2:
+        return arguments, None
+    from coasm.launch.families import FAMILIES
+
+    name = arguments[1]
+    return ([f"run {name}", *arguments[2:]], name) if name in FAMILIES else (arguments, None)
+
+
+def _being_completed() -> list[str]:
+    """The words of the line that a shell wants completed, as typer's scripts pass it on."""
     if "_COASM_COMPLETE" not in os.environ:
-        return None
+        return []
     line = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
-    return next(iter(line.split()[1:]), None)
+    return line.split()[1:]
 
 
-def _load(name: str) -> Callable[..., None]:
+def _load(name: str, family: str | None = None) -> Callable[..., None]:
     """The function of a command, made to exit with the status that it returns."""
     import typer
 
-    command = getattr(import_module(f"coasm.cli.{name}"), name)
+    module = import_module(f"coasm.cli.{name}")
+    command = module.command_of(family) if name == "run" else getattr(module, name)
 
     @functools.wraps(command)
     def exiting(*args: object, **kwargs: object) -> None:

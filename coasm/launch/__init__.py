@@ -1,7 +1,7 @@
 """Launches: kernel arguments and geometry, the devices, and what is known of families of kernels.
 
 :func:`run` launches any kernel on arrays, :func:`run_spec` what a launch file describes, and
-:func:`run_f4gemm` a matrix product. All three run on the emulator where there is no GPU.
+:func:`run_family` a problem on a kernel of a family. All run on the emulator where there is no GPU.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from coasm.codeobject import CodeObject
+from coasm.errors import LaunchError
 from coasm.opening import open_code_object
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from coasm.launch.general import Pointer, Result
     from coasm.launch.spec import Outcome
 
-__all__ = ["run", "run_f4gemm", "run_spec"]
+__all__ = ["run", "run_f4gemm", "run_family", "run_spec"]
 
 
 def run(
@@ -109,6 +110,47 @@ def run_spec(
         device.close()
 
 
+def run_family(
+    name: str,
+    problem: Mapping[str, Any],
+    *,
+    source: CodeObject | str | os.PathLike[str] | bytes | None = None,
+    seed: int = 0,
+    verify: bool = True,
+    iterations: int = 0,
+    backend: str = "auto",
+    options: Options | None = None,
+    llvm: str | None = None,
+) -> Any:
+    """Run a problem on a kernel of a family and compare the result with the reference.
+
+    *problem* has the options of ``coasm run NAME`` by their names, as in ``{"m": 512, "co_dir":
+    "rebuilt"}``; what it leaves out has its default. With *source* that object is run.
+
+    Returns:
+        The family's own: an :class:`~coasm.launch.family.Outcome` at least.
+
+    Raises:
+        LaunchError: no such family or option, or a part of the problem is not given.
+        CoasmError: no such kernel or object, what does not fit it, or the launch failed.
+    """
+    from coasm.launch.backends import open_device
+    from coasm.launch.families import family_of
+
+    family = family_of(name)
+    asked = family.asked(problem)
+    if not family.whole(asked):
+        raise LaunchError(f"{name}: give {family.flags}")
+    co = None if source is None else open_code_object(source, llvm=llvm)
+    plan = family.plan(asked, None if co is None else (co.name, co))
+    device, _ = open_device(backend, plan.target, llvm=llvm, options=options)
+    try:
+        (check,) = plan.checks(device)
+        return plan.run(device, check, seed=seed, verify=verify, iterations=iterations)
+    finally:
+        device.close()
+
+
 def run_f4gemm(
     m: int,
     n: int,
@@ -135,22 +177,19 @@ def run_f4gemm(
     Raises:
         CoasmError: no such kernel or object, a shape that does not fit, or the launch failed.
     """
-    from coasm.launch.backends import open_device
-    from coasm.launch.families.f4gemm import Runner, Shape, find_manifest, manifest_of
-    from coasm.target import TargetID, processor
-
-    given = None
-    if source is None:
-        manifest, target = find_manifest(co_dir), TargetID(processor("gfx950"))
-    else:
-        co = open_code_object(source, llvm=llvm)
-        manifest, target = manifest_of(co, co.name, co_dir=co_dir, kernel=kernel), co.target
-        given, kernel = (co.name, co), manifest.entries[0].kernel
-    device, _ = open_device(backend, target, llvm=llvm, options=options)
-    try:
-        runner = Runner(manifest, device, given)
-        shape = Shape(m, n, k)
-        choice = runner.pick(shape, kernel=kernel, bpreshuffle=bpreshuffle, log2_split=log2_split)
-        return runner.run(shape, choice, seed=seed, verify=verify, iterations=iterations)
-    finally:
-        device.close()
+    problem = {
+        **{"m": m, "n": n, "k": k, "co_dir": co_dir, "kernel": kernel},
+        **{"bpreshuffle": bpreshuffle, "splitk": log2_split},
+    }
+    product: Product = run_family(
+        "f4gemm",
+        problem,
+        source=source,
+        seed=seed,
+        verify=verify,
+        iterations=iterations,
+        backend=backend,
+        options=options,
+        llvm=llvm,
+    )
+    return product

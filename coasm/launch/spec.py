@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,13 +26,16 @@ from coasm.launch.arguments import (
 from coasm.launch.buffers import Buffer, read_buffers
 from coasm.launch.device import Device, Figures
 from coasm.launch.document import At, read_document
+from coasm.launch.edits import executed_json, passed_json
 from coasm.launch.general import Pointer, launch, the_kernel
 from coasm.launch.references import Comparison, Expected, check_work, compare, read_expected
+from coasm.launch.report import Judged, Report
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from coasm.asm.source import SourceOptions
+    from coasm.launch.edits import Reached
 
     Array = NDArray[Any]
 
@@ -88,6 +91,7 @@ class Outcome(NamedTuple):
     comparisons: tuple[Comparison, ...]
     saves: dict[Path, Array]
     figures: Figures
+    object: str
     kernel: str
     geometry: Geometry
     backend: str
@@ -96,6 +100,65 @@ class Outcome(NamedTuple):
     @property
     def passed(self) -> bool:
         return all(comparison.passed for comparison in self.comparisons)
+
+    def files(self) -> Iterator[tuple[Path, bytes]]:
+        """The ``.npy`` files to write."""
+        import io
+
+        import numpy as np
+
+        for path, array in self.saves.items():
+            data = io.BytesIO()
+            np.save(data, array, allow_pickle=False)
+            yield path, data.getvalue()
+
+    def report(self) -> Report:
+        """What ``coasm run`` shows."""
+        grid, workgroup = (
+            " x ".join(map(str, size)) for size in (self.geometry.grid, self.geometry.workgroup)
+        )
+        judged = []
+        for one in self.comparisons:
+            text = f"{one.name}, {one.elements:,} elements against {one.against}; "
+            where = ""
+            if one.first_wrong is not None:
+                place = f"{one.name}{list(one.first_wrong)}"
+                where = f"elements; first {place} is {one.got}, expected {one.expected}"
+            judged.append(
+                Judged(one.passed, f"{text}max_abs_err {one.max_abs_err:g}", one.wrong, where)
+            )
+        launched = (
+            ("object", self.object),
+            ("kernel", f"{self.kernel}, grid {grid}, workgroups of {workgroup}"),
+        )
+        return Report(launched, tuple(judged), tuple(map(str, self.saves)))
+
+    def to_json(self, edit: Reached | None = None) -> dict[str, Any]:
+        """Everything but the arrays; *edit* is what the run executed of an edit."""
+
+        def finite(value: Any) -> Any:  # JSON has no infinity
+            return None if isinstance(value, float) and not math.isfinite(value) else value
+
+        return {
+            "object": self.object,
+            "kernel": self.kernel,
+            "grid": self.geometry.grid,
+            "workgroup": self.geometry.workgroup,
+            "backend": self.backend,
+            "passed": passed_json(bool(self.comparisons), self.passed, edit),
+            "comparisons": [
+                {key: finite(value) for key, value in one._asdict().items()}
+                | {"passed": one.passed}
+                for one in self.comparisons
+            ],
+            "saved": [str(path) for path in self.saves],
+            "seconds": self.figures.median,
+            "runs": len(self.figures.seconds),
+            "wave_instructions": self.figures.wave_instructions,
+            "fidelity": list(self.figures.fidelity),
+            "dump": self.figures.dump or None,
+            **executed_json(self.figures.coverage, edit),
+        }
 
 
 _KEYS = ("object", "kernel", "grid", "workgroup", "dynamic_lds", "buffers", "arguments", "outputs")
@@ -262,6 +325,7 @@ def run(spec: Spec, co: CodeObject, device: Device, *, iterations: int = 0) -> O
             if output.save is not None
         },
         figures=result.figures,
+        object=co.name,
         kernel=kernel.name,
         geometry=spec.geometry,
         backend=device.name,

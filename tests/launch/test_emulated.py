@@ -17,9 +17,11 @@ from coasm.__main__ import main
 from coasm.errors import CoasmError
 from coasm.launch import run, run_f4gemm, run_spec
 from coasm.launch.emulated import Emulator
-from coasm.launch.families.f4gemm import Choice, Runner, Shape, find_manifest
 from coasm.launch.families.f4gemm.layouts import dequantise
-from coasm.launch.families.f4gemm.numbers import judge, operands
+from coasm.launch.families.f4gemm.manifest import find_manifest
+from coasm.launch.families.f4gemm.numbers import Shape, judge, operands
+from coasm.launch.families.f4gemm.product import Runner
+from coasm.launch.families.f4gemm.tiles import Choice
 from coasm.launch.spec import read_spec
 from coasm.llvm import Llvm
 from tests.launch.test_hip import library, session

@@ -12,15 +12,6 @@ import pytest
 from ml_dtypes import bfloat16
 
 from coasm.errors import FormatError, LaunchError
-from coasm.launch.families.f4gemm import (
-    Entry,
-    Manifest,
-    Runner,
-    Shape,
-    checks,
-    choose,
-    read_manifest,
-)
 from coasm.launch.families.f4gemm.layouts import (
     dequantise,
     pad_rows,
@@ -28,10 +19,11 @@ from coasm.launch.families.f4gemm.layouts import (
     shuffle_scales,
     shuffle_weights,
 )
-from coasm.launch.families.f4gemm.manifest import find_manifest
-from coasm.launch.families.f4gemm.numbers import judge, operands, reference
-from coasm.launch.families.f4gemm.product import pick
-from coasm.launch.families.f4gemm.tiles import Choice, geometry
+from coasm.launch.families.f4gemm.manifest import Entry, Manifest, find_manifest, read_manifest
+from coasm.launch.families.f4gemm.numbers import Shape, judge, operands, reference
+from coasm.launch.families.f4gemm.product import Runner, pick
+from coasm.launch.families.f4gemm.sweep import checks
+from coasm.launch.families.f4gemm.tiles import Choice, choose, geometry
 from coasm.llvm import Llvm
 from tests.launch.f4gemm_objects import block_arguments, fp4, multiply, poison, write_folder
 from tests.launch.objects import FakeDevice

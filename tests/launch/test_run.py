@@ -132,7 +132,8 @@ def test_a_listed_kernel_that_is_missing(
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small shapes: the stand-in works element by element."""
-    from coasm.launch.families.f4gemm import Shape, sweep
+    from coasm.launch.families.f4gemm import sweep
+    from coasm.launch.families.f4gemm.numbers import Shape
 
     monkeypatch.setattr(sweep, "SHAPES", (Shape(1, 16, 256), Shape(3, 32, 256)))
     monkeypatch.setattr(sweep, "EVERY", Shape(2, 16, 256))

@@ -12,10 +12,10 @@ from coasm.errors import FormatError, LaunchError
 from coasm.launch.families.f4gemm.manifest import Entry, Manifest, find_manifest
 from coasm.launch.general import the_kernel
 
-__all__ = ["manifest_of"]
+__all__ = ["NAME", "manifest_of"]
 
 #: What aiter calls these kernels: the layout of B and the tile. Split K is in the manifest only.
-_NAME = re.compile(r"f4gemm_\w+?_(no)?BpreShuffle_([1-9]\d{0,4})x([1-9]\d{0,4})(?!\d)")
+NAME = re.compile(r"f4gemm_\w+?_(no)?BpreShuffle_([1-9]\d{0,4})x([1-9]\d{0,4})(?!\d)")
 
 
 def manifest_of(
@@ -45,7 +45,7 @@ def manifest_of(
             raise LaunchError(f"{manifest.path}: kernel {symbol!r} is in lines {lines}, otherwise")
         if found:
             return Manifest(manifest.path, (found[0]._replace(object=here),))
-    parts = _NAME.search(symbol)
+    parts = NAME.search(symbol)
     if parts is None:
         raise LaunchError(
             f"{name}: {symbol!r} is no f4gemm kernel that a manifest lists or whose name has its "

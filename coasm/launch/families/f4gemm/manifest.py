@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from coasm.codeobject.model import read_input
 from coasm.errors import FormatError, LaunchError
+from coasm.launch.family import Listing
 
-__all__ = ["COLUMNS", "Entry", "Manifest", "find_manifest", "folder_of", "read_manifest"]
+__all__ = ["COLUMNS", "Entry", "Manifest", "find_manifest", "listing", "read_manifest"]
 
 #: The columns that a manifest must have; others are left alone.
 COLUMNS = ("tile_M", "tile_N", "splitK", "bpreshuffle", "knl_name", "co_name")
@@ -191,3 +192,20 @@ def _entry(where: str, row: dict[str, str], line: int) -> Entry:
         name,
         line,
     )
+
+
+def listing(manifest: Manifest) -> Listing:
+    """The rows of a manifest, as ``--list`` shows them."""
+    lines = [
+        str(manifest.path),
+        f"{'tile':>10}  {'splitK':>6}  {'bpreshuffle':>11}  object, kernel",
+    ]
+    for entry in manifest.entries:
+        missing = "" if (manifest.folder / entry.object).is_file() else "  (missing)"
+        lines += [
+            f"{entry.tile_m:>5}x{entry.tile_n:<4}  {entry.split_k:>6d}  {entry.bpreshuffle:>11d}  "
+            f"{entry.object}{missing}",
+            f"{'':33}{entry.kernel}",
+        ]
+    rows = [entry._asdict() for entry in manifest.entries]
+    return Listing(tuple(lines), {"manifest": str(manifest.path), "kernels": rows})

@@ -37,6 +37,7 @@ from coasm.launch.families.f4gemm.tiles import (
     choose,
     geometry,
 )
+from coasm.launch.report import Judged, Report
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,6 +88,36 @@ class Product:
     def tflops(self) -> float:
         """10^12 operations per second, by the median time."""
         return self.shape.flops / self.figures.median / 1e12
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """How far off it is, in the table of a sweep."""
+        if self.verdict is None:
+            return ("", "")
+        return (f"{self.verdict.max_rel_err:.3g}", f"{self.verdict.of_max:.2%}")
+
+    def report(self) -> Report:
+        """What ``coasm run`` shows."""
+        m, n, k = self.shape
+        grid = " x ".join(map(str, self.geometry.grid))
+        split = f", K split in {self.parts}" if self.parts > 1 else ""
+        launched = (
+            ("object", self.path),
+            ("sha256", self.sha256),
+            ("kernel", self.kernel),
+            ("launch", f"tile {self.entry.tile_m}x{self.entry.tile_n}, grid {grid}{split}"),
+            ("product", f"M={m} N={n} K={k}, seed {self.seed}"),
+        )
+        judged: tuple[Judged, ...] = ()
+        if self.verdict is not None:
+            passed, worst, relative, of_max, wrong, first, bound = self.verdict
+            text = (
+                f"max_abs_err {worst:g}, max_rel_err {relative:.3g}, {of_max:.2%} of max|ref|; "
+                f"bound {bound}"
+            )
+            where = f"of {m * n:,} elements; first D{list(first)}" if first else ""
+            judged = (Judged(passed, text, wrong, where),)
+        return Report(launched, judged, rate=f"{self.tflops:.1f} TFLOP/s")
 
     def to_json(self, edit: Reached | None = None) -> dict[str, Any]:
         """Everything but the result; times in seconds.

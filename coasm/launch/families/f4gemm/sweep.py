@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from coasm.launch.families.f4gemm.manifest import Manifest
 from coasm.launch.families.f4gemm.numbers import Shape
@@ -40,6 +40,19 @@ class Check(NamedTuple):
     group: str
     shape: Shape
     choice: Choice
+
+    @property
+    def label(self) -> str:
+        return f"{self.shape} {self.choice.entry.object}"
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        entry, split = self.choice
+        tile = f"{entry.tile_m}x{entry.tile_n}{'' if entry.bpreshuffle else ' plain B'}"
+        return (self.group, *map(str, self.shape), tile, str(split))
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.shape._asdict(), "kernel": self.choice.entry.kernel}
 
 
 def checks(manifest: Manifest, *, num_cu: int) -> Iterator[Check]:
