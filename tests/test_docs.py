@@ -261,13 +261,13 @@ _STEPS: dict[tuple[str, str, int], Step] = {
     ("listing.md", "coasm asm theirs.s", 1): Step(status=2),
     ("listing.md", "coasm lint theirs.s", 1): Step(status=1),
     ("listing.md", "coasm asm theirs.s", 3): Step(_leave_out_an_operand, 2),
-    ("run.md", "coasm run --co-dir rebuilt --kernel", 1): Step(_edit_three_places, 2),
+    ("run.md", "coasm run f4gemm --co-dir rebuilt --kernel", 1): Step(_edit_three_places, 2),
 }
 
 #: Not run here, and why.
 _NOT_RUN = {
     "coasm --install-completion": "it writes to the user's shell; tests/install shows the script",
-    "coasm run --co-dir rebuilt --sweep": "the whole of a minute; tests/launch/test_emulated.py",
+    "coasm run f4gemm --co-dir rebuilt --sweep": "a minute; tests/launch/test_emulated.py",
 }
 
 
@@ -473,6 +473,8 @@ _OTHERS = {
     ("install.md", "pip install"): "test_docs_names; tests/install; its commands are run",
     ("lint.md", "v_mul_f32 v2, v1, v1"): "the test above",
     ("run.md", "D[M, N]"): "a formula",
+    ("where-to-touch.md", "FAMILY = "): "tests/launch/test_families.py",
+    ("where-to-touch.md", "def kernels("): "tests/cli/test_command.py",
 }
 
 

@@ -162,6 +162,7 @@ coasm lint kernel.co --sarif
 coasm lint --fix listing.s -o fixed.s
 coasm run --spec launch.yaml
 coasm run --spec launch.yaml --json
+coasm run f4gemm --help
 coasm extract libkernels.so --list
 coasm extract libkernels.so -o objects
 coasm embed libkernels.so -r gfx942=built.co -o grown.so

@@ -15,7 +15,7 @@ from coasm.__main__ import main
 from coasm.errors import LaunchError
 from coasm.launch import families
 from coasm.launch.family import Option
-from tests.docs import ROOT
+from tests.docs import ROOT, blocks
 
 #: A folder of families that coasm does not have.
 _HERE = Path(__file__).parent / "families"
@@ -162,3 +162,9 @@ def test_the_old_spelling_is_the_family_without_its_name(
     ):
         old, new = run(capsys, line), run(capsys, f"f4gemm {line}")
         assert old == new and old[0] == (0 if "--list" in line else 2)
+
+
+def test_the_page_shows_that_family() -> None:
+    page = ROOT / "docs" / "where-to-touch.md"
+    (block,) = (block for block in blocks(page) if block.lines[0].startswith("FAMILY"))
+    assert "\n".join(block.lines) in (_HERE / "adding" / "__init__.py").read_text()
