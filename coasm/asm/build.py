@@ -62,22 +62,19 @@ class Built(NamedTuple):
 
 def assemble_listing(
     text: str,
-    target: TargetID,
-    version: int,
+    what: Declared,
     llvm: Llvm,
     *,
-    features: tuple[str, ...] = (),
     mark_lines: list[int] | None = None,
-    line_table: bool = False,
     setup: Setup = PLAIN,
 ) -> Built:
     """Assemble a listing and restore its pins and the symbols' own names.
 
     With *mark_lines* the positions of those lines (0-based) are found too, in ``positions``.
-    With *line_table* the object has one (see :func:`coasm.llvm.run.assembler_command`).
     """
     pins, source = marked_source(text, mark_lines or ())
-    made = assemble(llvm, source, target, version, ",".join(features), line_table, setup)
+    features = ",".join(feature_list(what))
+    made = assemble(llvm, source, what.target, what.code_object_version, features, setup)
     if made.data is None:
         return Built(None, None, made.messages, tuple(pins))
     elf = Elf(made.data, "the assembled object")
@@ -98,28 +95,25 @@ def assemble_listing(
         else:
             resized.append(pin)
     if resized and mark_lines is None:
-        lines = text.split("\n")
-        for pin in resized:
-            words = ", ".join(f"{w:#010x}" for (w,) in struct.iter_unpack("<I", pin.original))
-            code = lines[pin.line].split("//", 1)[0]
-            label = re.match(_LABELS, code)
-            lines[pin.line] = f"{label[0] if label else ''} .long {words}"
-        resolved = "\n".join(lines)
-        again = assemble_listing(
-            resolved,
-            target,
-            version,
-            llvm,
-            features=features,
-            line_table=line_table,
-            setup=setup,
-        )
+        resolved = _as_data(text, resized)
+        again = assemble_listing(resolved, what, llvm, setup=setup)
         # The distances of branches are final only now: which pins are lost shows in that run.
         return again._replace(
             plain=made.data, pins=tuple(pins), positions=positions, text=again.text or resolved
         )
     restored = _rename(bytes(data), parse_stand_ins(text))
     return Built(restored, made.data, made.messages, tuple(pins), tuple(lost), positions)
+
+
+def _as_data(text: str, pins: list[Pin]) -> str:
+    """The text with the originals of *pins*, which have another length, as data."""
+    lines = text.split("\n")
+    for pin in pins:
+        words = ", ".join(f"{w:#010x}" for (w,) in struct.iter_unpack("<I", pin.original))
+        code = lines[pin.line].split("//", 1)[0]
+        label = re.match(_LABELS, code)
+        lines[pin.line] = f"{label[0] if label else ''} .long {words}"
+    return "\n".join(lines)
 
 
 def encode(text: str) -> bytes:

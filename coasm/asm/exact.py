@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from coasm.asm.build import Declared, assemble_listing, feature_list
+from coasm.asm.build import Declared, assemble_listing
 from coasm.asm.code import Code, Instruction
 from coasm.asm.content import Content
 from coasm.asm.decode import decode, features
@@ -114,9 +114,7 @@ def _exact(
     for _ in range(_ROUNDS):
         warnings = _warnings(subject.content, known)
         listing = render(subject.content, known, head_lines(co, head, warnings))
-        built = assemble_listing(
-            listing.text, what.target, version, llvm, features=feature_list(what)
-        )
+        built = assemble_listing(listing.text, what, llvm)
         attempt = Attempt(listing, built)
         if built.object is None or built.plain is None:
             learn_refusals(subject, attempt, known)

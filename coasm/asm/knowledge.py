@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from coasm.asm.build import Declared, assemble_listing, feature_list
+from coasm.asm.build import Declared, assemble_listing
 from coasm.asm.code import Code, Instruction
 from coasm.asm.quirks import dont_care_rows, doubtful, dropped, has_respellings, respell
 from coasm.codeobject import CodeObject
@@ -76,13 +76,7 @@ def ask(
     if not asked:
         return
     texts = list(asked)
-    built = assemble_listing(
-        "\n".join([*texts, ""]),
-        what.target,
-        what.code_object_version,
-        llvm,
-        features=feature_list(what),
-    )
+    built = assemble_listing("\n".join([*texts, ""]), what, llvm)
     for line, message in errors_in(built.messages):
         for address in asked[texts[line]]:
             known.raw[address] = f"LLVM refuses it: {message}"

@@ -256,7 +256,7 @@ def _positions(
     Where no section has another length, each instruction is taken to be where it was: if that is
     wrong, the next round differs again, and a label at every instruction tells for certain.
     """
-    listing, built, what = attempt.listing, attempt.built, subject.what
+    listing, built = attempt
     assert built.plain is not None
     if not known.measured:
         known.measured = True
@@ -271,10 +271,8 @@ def _positions(
     indices = {s.index for s in changed}
     marked = assemble_listing(
         listing.text,
-        what.target,
-        what.code_object_version,
+        subject.what,
         subject.llvm,
-        features=feature_list(what),
         mark_lines=[line for line, index, _ in listing.rows() if index in indices],
     )
     if marked.plain is None or marked.positions is None:

@@ -187,8 +187,7 @@ class BuiltSource:
             what.target,
             what.code_object_version,
             ",".join(feature_list(what)),
-            marked is None,
-            source.setup,
+            source.setup._replace(line_table=marked is None),
         )
         if made.data is None or not self._is_same(made.data):
             return {}
@@ -520,14 +519,7 @@ def _other_features(source: _Source, what: Declared) -> Iterator[Declared]:
 
 
 def _assembled(source: _Source, what: Declared, llvm: Llvm) -> Built:
-    return assemble_listing(
-        source.text,
-        what.target,
-        what.code_object_version,
-        llvm,
-        features=feature_list(what),
-        setup=source.setup,
-    )
+    return assemble_listing(source.text, what, llvm, setup=source.setup)
 
 
 def _said(source: _Source, what: Declared, built: Built, llvm: Llvm) -> str:
@@ -539,7 +531,7 @@ def _said(source: _Source, what: Declared, built: Built, llvm: Llvm) -> str:
         features = ",".join(feature_list(what))
         version, setup = what.code_object_version, source.setup
         text = encode(source.text)
-        messages = assemble(llvm, text, what.target, version, features, False, setup).messages
+        messages = assemble(llvm, text, what.target, version, features, setup).messages
     from coasm.asm.messages import for_user
 
     return for_user(messages, source.texts)

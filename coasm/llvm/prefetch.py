@@ -79,7 +79,7 @@ def start_disassembly(path: str, directory: str | None) -> None:
 def start_assembler_of(path: str, directory: str | None) -> Llvm | None:
     """Assemble the listing *path*, where its head says what it is for; with which tools.
 
-    The assembler starts while the pins are marked.
+    The assembler starts while the metadata is made to follow and the pins are marked.
     """
     try:
         with open(path, "rb") as file:
@@ -89,20 +89,27 @@ def start_assembler_of(path: str, directory: str | None) -> Llvm | None:
             return None
         target, version, features = what
         llvm = find_llvm(directory, processor=target.name)
+        if llvm.name_of(target.name) != target.name:
+            return None  # it is assembled as a relative's
         setup = Setup(include=search_folders(path))
-        command = assembler_command(llvm, target, version, ",".join(features), False, setup)
+        command = assembler_command(llvm, target, version, ",".join(features), setup)
         waiting[tuple(command)] = start_tool(command, _folder())
+        _feed(tuple(command), data.decode("utf-8", "surrogateescape"), target)
+        return llvm
     except (OSError, ValueError, CoasmError):
         return None  # whoever needs it will start it again, and say what is wrong
+
+
+def _feed(command: tuple[str, ...], text: str, target: TargetID) -> None:
+    """Give the assembler that waits the listing *text* as :mod:`coasm.asm.build` will have it."""
+    from coasm.asm.follow import follow
     from coasm.asm.pins import marked_source, prepared
 
-    text = data.decode("utf-8", "surrogateescape")
+    text, _ = follow(text, target)
     prepared[text] = marked_source(text)
     source = prepared[text][1]
-    key = tuple(command)
-    if feed(waiting[key], source):
-        working[key, source] = waiting.pop(key)
-    return llvm
+    if feed(waiting[command], source):
+        working[command, source] = waiting.pop(command)
 
 
 def _declared(data: bytes) -> tuple[TargetID, int, tuple[str, ...]] | None:

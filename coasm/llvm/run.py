@@ -63,12 +63,14 @@ class Assembled(NamedTuple):
 class Setup(NamedTuple):
     """What the assembler is told beside the target: its triple, include folders, symbols.
 
-    ``defsym`` are ``NAME=VALUE`` as on its command line.
+    ``defsym`` are ``NAME=VALUE`` as on its command line. With ``line_table`` the object has a line
+    table (``.debug_line``) of the source.
     """
 
     triple: str = TRIPLE
     include: tuple[str, ...] = ()
     defsym: tuple[str, ...] = ()
+    line_table: bool = False
 
 
 PLAIN = Setup()
@@ -260,13 +262,11 @@ def assembler_command(
     target: TargetID,
     code_object_version: int,
     mattr: str = "",
-    line_table: bool = False,
     setup: Setup = PLAIN,
 ) -> list[str]:
     """The command that assembles standard input; its output file is still to be named.
 
-    A *code_object_version* of 0 is what the source says, or LLVM's default. With *line_table*
-    the object has a line table (``.debug_line``) of the source.
+    A *code_object_version* of 0 is what the source says, or LLVM's default.
     """
     version = [f"--amdhsa-code-object-version={code_object_version}"] if code_object_version else []
     include = [part for folder in setup.include for part in ("-I", folder)]
@@ -278,7 +278,7 @@ def assembler_command(
             *("-triple", setup.triple, "-filetype", "obj", "-target-cpu", name),
             *(part for f in mattr.split(",") if f for part in ("-target-feature", f)),
             *(part for option in version for part in ("-mllvm", option)),
-            *(["-debug-info-kind=constructor"] if line_table else []),
+            *(["-debug-info-kind=constructor"] if setup.line_table else []),
             *include,
             *(part for value in setup.defsym for part in ("--defsym", value)),
             "-",
@@ -291,7 +291,7 @@ def assembler_command(
         *version,
         "-filetype=obj",
         *([f"-mattr={mattr}"] if mattr else []),
-        *(["-g"] if line_table else []),
+        *(["-g"] if setup.line_table else []),
         *include,
         *(f"--defsym={value}" for value in setup.defsym),
         "-o",
@@ -370,7 +370,6 @@ def assemble(
     target: TargetID,
     code_object_version: int,
     mattr: str = "",
-    line_table: bool = False,
     setup: Setup = PLAIN,
 ) -> Assembled:
     """Assemble *source* into a relocatable object. Messages name the input ``<stdin>``.
@@ -382,7 +381,7 @@ def assemble(
         ToolError: the assembler cannot be started, or does not end.
         AssemblyError: it crashed.
     """
-    command = assembler_command(llvm, target, code_object_version, mattr, line_table, setup)
+    command = assembler_command(llvm, target, code_object_version, mattr, setup)
     name = _name(llvm, target)
     if name != target.name:
         source = re.sub(_DIRECTIVE, rb"\g<1>" + name.encode(), source)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import coasm
-from coasm.asm.build import assemble_listing, link_object
+from coasm.asm.build import Declared, assemble_listing, link_object
 from coasm.asm.lines import line_table
 from coasm.asm.source import declared
 from coasm.codeobject import load
@@ -21,6 +21,7 @@ from coasm.linter.findings import ERROR
 from coasm.linter.lint import judge, lint_file, lint_files
 from coasm.linter.sources import listing_source, object_source
 from coasm.llvm.find import Llvm
+from coasm.llvm.run import Setup
 from tests.linter.sources import CLEAN, TOO_CLOSE, listing
 
 pytestmark = pytest.mark.usefixtures("llvm")
@@ -108,7 +109,8 @@ def test_the_line_table_is_what_pyelftools_reads(llvm: Llvm, assembler: str) -> 
     """clang writes another version of DWARF."""
     text = _with_lines()
     tools = llvm if assembler == "llvm-mc" else llvm._replace(mc=None)
-    built = assemble_listing(text, declared(text).target, 5, tools, line_table=True)
+    what = Declared(declared(text).target, 5)
+    built = assemble_listing(text, what, tools, setup=Setup(line_table=True))
     assert built.object is not None
     co = load(link_object(built.object, tools))
     dwarf = ELFFile(io.BytesIO(co.data)).get_dwarf_info()

@@ -38,6 +38,25 @@ def test_asm_starts_one_assembler_and_one_linker(
         assert (tmp_path / "again.co").read_bytes() == original.read_bytes()
 
 
+def test_one_assembler_where_the_metadata_follows_an_edit(
+    llvm: Llvm, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    original = tmp_path / "kernel.co"
+    original.write_bytes(built(llvm, "v_nop\ns_endpgm").data)
+    assert main(["disasm", str(original)]) == 0
+    listing = tmp_path / "kernel.s"
+    text = listing.read_text()
+    directive = ".amdhsa_group_segment_fixed_size "
+    at = text.index(directive) + len(directive)
+    listing.write_text(f"{text[:at]}4096 //{text[at:]}")
+    capsys.readouterr()
+    prefetch.end()
+    with programs() as started:
+        assert main(["asm", str(listing)]) == 0
+    assert "4096, as the descriptor says" in capsys.readouterr().err
+    assert started.number == 2
+
+
 def test_what_the_linker_refuses_is_said_of_the_source(
     llvm: Llvm, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
