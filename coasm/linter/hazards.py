@@ -82,6 +82,7 @@ _SGEMM_READ = {2: 4, 8: 10, 16: 18}
 _SGEMM_C = {2: 2, 8: 8, 16: 16}
 _DGEMM_16_READ = {"gfx942": 11, "gfx950": 19}
 _DGEMM_16_C = {"gfx942": 9, "gfx950": 17}
+_ON_950 = {"gfx950": 2}  # what it is of is there alone
 _V = "vgprs"
 
 # Kernels of aiter that run on hardware and do what the public tables forbid.
@@ -99,6 +100,16 @@ _INTO_C = {
     "sure": 1,
     "witness": "fwd_hd128_f4f4 (gfx950): v_mov_b64, s_nop 0, v_smfmac_f32_16x16x128_fp8_fp8 with "
     "that C, 1 state of 2",
+}
+_SWAP_INTO_AB = {
+    "sure": 1,
+    "witness": "bwd_hd128_bf16_a16_psskddv (gfx950): v_permlane16_swap_b32 v61, v63, v_mul_f32, "
+    "then v_mfma_f32_32x32x16_bf16 with v[60:63] as B, 1 state of 2",
+}
+_LAST_OF_EIGHT = {
+    "sure": 0,
+    "witness": "fwd_hd128_i8fp8 (gfx950): v_cvt_pk_fp8_f32 v59 with op_sel, then "
+    "v_mfma_f32_16x16x128_f8f6f4 with v[52:59] as B, no state",
 }
 _LDS_DMA = {
     "sure": 0,
@@ -131,6 +142,16 @@ _NOT_SHIFTED = {
     "witness": "gemm_a8w8_m128_noSplitK (gfx942): v_mul_f32 v100, then v_mul_f32_dpp with v100 as "
     "src1, no state; LLVM counts src1 and the old destination too",
 }
+_SHIFTED_CONSTANT = {
+    "sure": 0,
+    "witness": "pa_a16w16_f16 (gfx942): v_mov_b32 v9, -1, then v_mov_b32_dpp v9, v9 row_shl:8, no "
+    "state",
+}
+_INTO_SWAP = {
+    "sure": 1,
+    "witness": "mla_a8w8_qh16_qseqlen1_gqaratio16 (gfx950): v_cvt_pk_fp8_f32 v39, s_nop 0, then "
+    "v_permlane16_swap_b32 v38, v39, 1 state of 2",
+}
 _SWAPS = {
     "sure": 0,
     "witness": "mla_a8w8_qh64_qseqlen1_gqaratio64_nm (gfx950): v_permlane32_swap_b32 v40, v40 "
@@ -153,7 +174,17 @@ HAZARDS: tuple[Hazard, ...] = tuple(
     Hazard(*row[:6], **(row[6] if len(row) > 6 else {}))
     for row in (
         # Into an MFMA. Source: checkMAIHazards90A.
-        ("mfma-valu-write", "valu", _V, "mfma", "ab", 2, {"unless": "dot"}),
+        ("mfma-valu-write", "valu", _V, "mfma", "ab_first", 2, {"unless": "dot permlane_swap"}),
+        ("mfma-valu-write", "permlane_swap", _V, "mfma", "ab_first", _ON_950, _SWAP_INTO_AB),
+        (
+            "mfma-valu-write",
+            "valu",
+            _V,
+            "mfma",
+            "ab_last",
+            _ON_950,
+            {"unless": "dot", **_LAST_OF_EIGHT},
+        ),
         ("mfma-valu-write", "valu", _V, "mfma", "c", 2, {"unless": "dot", **_INTO_C}),
         ("mfma-exec-write", "valu", "exec", "mfma", "reads", 4),
         ("mfma-dot-write", "dot", _V, "mfma", "ab c", 3, _DISPUTED),
@@ -209,7 +240,8 @@ HAZARDS: tuple[Hazard, ...] = tuple(
         # Vector results. Source: checkVALUHazards, checkDPPHazards, checkPermlaneHazards,
         # createsVALUHazard.
         ("valu-readlane", "valu", _V, "readlane", "reads", 1),
-        ("valu-dpp", "valu", _V, "dpp", "shifted", 2, _SHIFTED),
+        ("valu-dpp", "valu", _V, "dpp", "shifted", 2, {"unless": "constant_move", **_SHIFTED}),
+        ("valu-dpp", "constant_move", _V, "dpp", "shifted", 2, _SHIFTED_CONSTANT),
         ("valu-dpp", "valu", _V, "dpp", "reads", 2, _NOT_SHIFTED),
         ("load-dpp", "load", _V, "dpp", "reads", 2, _DISPUTED),
         (
@@ -218,13 +250,15 @@ HAZARDS: tuple[Hazard, ...] = tuple(
             _V,
             "permlane_swap",
             "touches",
-            {"gfx950": 2},
-            {"unless": "permlane_swap"},
+            _ON_950,
+            {"unless": "permlane_swap", **_INTO_SWAP},
         ),
-        ("permlane-swap", "permlane_swap", _V, "permlane_swap", "touches", {"gfx950": 2}, _SWAPS),
+        ("permlane-swap", "permlane_swap", _V, "permlane_swap", "touches", _ON_950, _SWAPS),
         ("permlane-swap-exec", "valu", "exec", "permlane_swap", "reads", {"gfx950": 4}),
         ("trans", "trans", _V, "valu mfma", "sources", 1, {"but": "trans"}),
-        ("sub-dword", "sub_dword", _V, "valu mfma", "touches", 1),
+        ("sub-dword", "sub_dword", _V, "valu", "touches", 1),
+        ("sub-dword", "sub_dword", _V, "mfma", "ab_first c writes", 1),
+        ("sub-dword", "sub_dword", _V, "mfma", "ab_last", {"gfx950": 1}, _LAST_OF_EIGHT),
         ("sub-dword", "mix_half", _V, "valu mfma", "touches", 1, _MIX_HALF),
         ("wide-store", "wide_store", "data", "valu mfma", "writes", 2),
         ("wide-store", "wide_store_soffset", "data", "valu mfma", "writes", 1, _STORE_SOFFSET),

@@ -105,6 +105,7 @@ KINDS = (
     "f64_fma",
     "sub_dword",
     "mix_half",
+    "constant_move",
     "wide_store",
     "wide_store_soffset",
     "m0_reader",
@@ -173,7 +174,8 @@ class Operation:
     """One instruction for the rules. Sets of registers are bits.
 
     ``roles`` has registers by what they are for: ``sources`` (all reads, but what is only kept),
-    ``ab`` (A, B, index and scale of an MFMA), ``c``, ``c_apart`` (C without what D overlaps),
+    ``ab`` (A, B, index and scale of an MFMA), of that ``ab_last`` (the last register of an operand
+    of eight) and ``ab_first`` (all others), ``c``, ``c_apart`` (C without what D overlaps),
     ``data`` and ``soffset`` (of a store), ``constant`` (scalars that a VALU reads as data),
     ``mask`` (as carry-in or to select by), ``exec_data``, ``lane`` (the number of a lane),
     ``shifted`` (the source that DPP moves between lanes), ``zero_flag``. ``base`` is the mnemonic
@@ -267,6 +269,8 @@ def _by_form(parsed: Parsed, kinds: int, written: int) -> int:
         found |= _BIT["dpp"]
     if kinds & _BIT["valu"] and _is_sub_dword(parsed):
         found |= _BIT["sub_dword"]
+    if name == "v_mov_b32" and not isinstance(parsed.operands[-1], Register):
+        found |= _BIT["constant_move"]
     return found
 
 
@@ -293,6 +297,8 @@ def _roles(parsed: Parsed, kinds: int, reads: int) -> dict[str, int]:
         roles["c"] = _registers(operands[:1] if sparse else operands[3:4])
         roles["c_apart"] = roles["c"] & ~_registers(operands[:1])
         roles["ab"] = _registers(operands[1:3] + (operands[3:] if sparse else operands[4:]))
+        roles["ab_last"] = _last_of_eight(operands[1:3])
+        roles["ab_first"] = roles["ab"] & ~roles["ab_last"]
     elif kinds & _BIT["valu"]:
         scalars = reads & SGPRS
         if _CARRY_IN.match(parsed.mnemonic):
@@ -331,6 +337,14 @@ def _registers(operands: Iterable[Operand]) -> int:
     for operand in operands:
         if isinstance(operand, Register):
             bits |= ((1 << operand.size) - 1) << operand.first
+    return bits
+
+
+def _last_of_eight(operands: Iterable[Operand]) -> int:
+    bits = 0
+    for operand in operands:
+        if isinstance(operand, Register) and operand.size == 8:
+            bits |= 1 << (operand.first + 7)
     return bits
 
 

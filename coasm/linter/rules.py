@@ -385,8 +385,8 @@ _WAITS = (
         "A buffer, global or scratch load writes its registers when memory answers; until an "
         "s_waitcnt vmcnt(N) covers it, with N no more than the memory operations issued after it, "
         "the registers hold old values, and a write to them may be overtaken by the load. Advice "
-        "where a wait covers it on another way, and where kernels that run do without: 192 units "
-        "of four clocks and an s_barrier behind the load, or a write 48 behind one that nobody "
+        "where a wait covers it on another way, and where kernels that run do without: 64 units "
+        "of four clocks and an s_barrier behind the load, or a write 40 behind one that nobody "
         "read.",
         _WAITCNT,
     ),
@@ -398,8 +398,8 @@ _WAITS = (
         "issued after it, says that the result is there. While scalar loads, messages or FLAT "
         "operations are out as well the order is lost and only lgkmcnt(0) will do. Advice where a "
         "wait covers it on another way, where so many LDS operations behind it are out that it is "
-        "in, and where kernels that run do without: 48 units of four clocks behind the operation, "
-        "or 4 and an s_barrier.",
+        "in (15 are the most), and where kernels that run do without: 48 units of four clocks "
+        "behind the operation, 20 where an MFMA reads it, or 4 and an s_barrier.",
         _WAITCNT,
     ),
     (

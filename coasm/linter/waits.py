@@ -38,15 +38,25 @@ _NO_MEMORY = ("ds_bpermute", "ds_permute", "ds_swizzle", "ds_nop", "ds_gws")
 #: s_barrier, buffer_store_dword v16, an age of 9.
 _BEHIND_BARRIER = 4
 #: A result of LDS that was asked for long before (fmoe_fp8_blockscale_g1u1_subGU_256: ds_read_b32
-#: v64, global_atomic_pk_add_bf16 of v64, more than 300), and what overwrites the result of a load
-#: that nobody read (fmoe_int8_g1u1_subGU_192: buffer_load_dword v44, v_lshrrev_b32 v44, 82).
+#: v64, global_atomic_pk_add_bf16 of v64, more than 300).
 _OLD = 48
-#: A result of memory behind an s_barrier: the way without the wait is not taken, it seems
-#: (mla_a8w8_qh16_qseqlen4_gqaratio16_msk0_lse_cprr_v3_ps: buffer_load_dword v30, v_mul_lo_u32 of
-#: v30, 262). Advice is also where a wait covers the load, or another into that register, on another
-#: way; and what an MFMA reads that a newer ds_read will go over before anything has read the older
-#: (…_cprr_v3_ps: ds_read_b128 a[120:123], six instructions later the MFMA that reads the old one).
-_OLDEST = 192
+#: The same, read by an MFMA (fwd_hd256_fp8_causal: ds_read_b64_tr_b8 a[38:39], then with lgkmcnt(8)
+#: where 4 would do v_mfma_f32_32x32x64_f8f6f4 of a[32:39], 20).
+_OLD_FOR_MFMA = 20
+#: What overwrites the result of a load that nobody read
+#: (fmoe_bf16_pertokenFp8_g1u1_tkw1_gelu_1tg_32x64: buffer_load_dword v42, v_lshrrev_b32 v42, 42).
+_UNREAD = 40
+#: A result of memory behind an s_barrier: other waves take their time there, or the way without the
+#: wait is not taken (mla_a8w8_qh32_qseqlen4_gqaratio8_ps: buffer_load_dword v30, two s_barrier,
+#: v_mul_lo_u32 of v30, 69). Advice is also where a wait covers the load, or another into that
+#: register, on another way; and what an MFMA reads that a newer ds_read will go over before
+#: anything has read the older (mla_a8w8_qh16_qseqlen4_gqaratio16_msk0_lse_cprr_v3_ps:
+#: ds_read_b128 a[120:123], six instructions later the MFMA that reads the old one).
+_OLDEST = 64
+#: So many LDS operations are out at most: the next waits until there is room. Kernels use that
+#: (pa_bf16_pertokenFp8_gqa16_1tg_4w_qlen64_msk1_ps: 16 ds_read_b128, ``s_waitcnt lgkmcnt(15)``,
+#: which is no wait, then an MFMA of the first); LLVM asks for lgkmcnt(14).
+_MOST = LGKM_MAX + 1
 
 
 class _Out(NamedTuple):
@@ -475,7 +485,9 @@ class _Counters:
                 and not overlap & user.reads
             )
             or (producer in self.shadowing and from_lds and user.kinds & _MFMA)
-            or (age >= _OLD and (from_lds or not overlap & user.reads))
+            or (from_lds and self._behind(producer) >= _MOST)
+            or (from_lds and age >= (_OLD_FOR_MFMA if user.kinds & _MFMA else _OLD))
+            or (age >= _UNREAD and not overlap & user.reads)
         ):
             return ADVICE
         return ERROR

@@ -288,6 +288,12 @@ def _matrix_cases(target: str) -> Iterator[Case]:
         scale = "v_mfma_scale_f32_16x16x128_f8f6f4 cbsz:4 blgp:4"
         text = matrix_text(scale, 128, c=160, index=1)
         yield case("mfma-valu-write", "v_mov_b32_e32 v2, v200", text)
+        eight = matrix_text("v_mfma_f32_16x16x128_f8f6f4 cbsz:0 blgp:0", 128, a=0, c=160)
+        yield case("mfma-valu-write", "v_permlane16_swap_b32_e32 v200, v1", eight)
+        for at in (6, 7):
+            yield case("mfma-valu-write", f"v_mov_b32_e32 v{at}, v200", eight)
+            part = f"v_cvt_pk_fp8_f32 v{at}, v200, v201 op_sel:[0,0,1]"
+            yield case("mfma-valu-write", part, eight)  # "sub-dword" too, which needs fewer
     yield case("mfma-valu-write", "v_accvgpr_write_b32 a0, v200", matrix_text(plain, 0, file="a"))
     for compare in _WRITES_EXEC:
         for kind in (plain, sparse, _NARROW, _DOUBLE):
@@ -450,7 +456,7 @@ def _other_cases(target: str) -> Iterator[Case]:
     yield from pairs("valu-zero-flag", _WRITES_EXEC[1:], ["v_mov_b32_e32 v210, src_execz"])
     lanes = ["v_readlane_b32 s90, v0, 3", "v_readfirstlane_b32 s90, v0"]
     yield from pairs("valu-readlane", _WRITES_VGPR, lanes)
-    yield from pairs("valu-dpp", _WRITES_VGPR, _DPP_READING_V0)
+    yield from pairs("valu-dpp", [*_WRITES_VGPR, "v_mov_b32_e32 v0, -1"], _DPP_READING_V0)
     loads = [
         "global_load_dword v0, v[200:201], off",
         "buffer_load_dword v0, v200, s[8:11], 0 offen",

@@ -407,6 +407,63 @@ def test_a_loop_without_a_wait_is_an_error(llvm_22: Llvm, program: Blocks, rule:
     assert [(one.rule, one.level) for one in found] == [(rule, ERROR)]
 
 
+_MFMA = "v_mfma_f32_32x32x64_f8f6f4 v[16:31], v[0:7], v[8:15], 0"
+_IDLE = "s_nop 7"
+_TRANSPOSED = "ds_read_b64_tr_b8 v[2:3], v50"
+# What kernels of aiter do that run on hardware, and what none of them does.
+_WITNESSED: dict[str, tuple[list[str], str, str]] = {
+    # fwd_hd256_fp8_causal: three reads, an MFMA of 16 passes and too weak a wait in between.
+    "LDS into an MFMA behind another": (
+        [
+            _TRANSPOSED,
+            *[f"ds_read_b64_tr_b8 v[{n}:{n + 1}], v50" for n in (60, 62, 64)],
+            "v_mfma_f32_32x32x64_f8f6f4 v[80:95], v[100:107], v[108:115], 0",
+            "s_nop 0",
+            _MFMA,
+        ],
+        "lds-wait",
+        ADVICE,
+    ),
+    # mla_a8w8_qh16_qseqlen1_gqaratio16_msk0_lse_ps does this, with a wait for one too many.
+    "LDS into an MFMA soon": ([_TRANSPOSED, *["s_nop 0"] * 6, _MFMA], "lds-wait", ERROR),
+    "LDS into a VALU behind an MFMA": (
+        [
+            _TRANSPOSED,
+            "v_mfma_f32_32x32x64_f8f6f4 v[80:95], v[100:107], v[108:115], 0",
+            *["s_nop 0"] * 4,
+            "v_mov_b32_e32 v9, v2",
+        ],
+        "lds-wait",
+        ERROR,
+    ),
+    # fmoe_bf16_pertokenFp8_g1u1_tkw1_gelu_1tg_32x64: 42 instructions behind the load.
+    "over a load that nobody read": (
+        [_LOAD, *[_IDLE] * 5, "v_mov_b32_e32 v1, 0"],
+        "vmem-wait",
+        ADVICE,
+    ),
+    "over a load that nobody read, soon": (
+        [_LOAD, *[_IDLE] * 4, "v_mov_b32_e32 v1, 0"],
+        "vmem-wait",
+        ERROR,
+    ),
+    # mla_a8w8_qh32_qseqlen4_gqaratio8_ps: two barriers and 69 instructions behind the load.
+    "memory behind a barrier": ([_LOAD, "s_barrier", *[_IDLE] * 8, _USE], "vmem-wait", ADVICE),
+    "memory behind a barrier, soon": ([_LOAD, "s_barrier", *[_IDLE] * 7, _USE], "vmem-wait", ERROR),
+    "memory long before": ([_LOAD, *[_IDLE] * 30, _USE], "vmem-wait", ERROR),
+}
+
+
+@pytest.mark.parametrize("what", _WITNESSED)
+def test_what_kernels_that_work_do_is_advice(llvm_22: Llvm, what: str) -> None:
+    """LLVM waits in all of them."""
+    texts, rule, level = _WITNESSED[what]
+    (waits,) = waited([[texts]], "gfx950", llvm_22)
+    assert (0, len(texts) - 1) in waits
+    (found,) = judge([([texts], {})], "gfx950", llvm_22)
+    assert [(one.rule, one.level) for one in found] == [(rule, level)]
+
+
 def test_a_wait_on_one_way_makes_it_advice(llvm_22: Llvm) -> None:
     """LLVM waits; but the way without one may never be taken."""
     program = [[_LOAD, "s_cbranch_scc0 2"], ["s_nop 0"], [_USE]]

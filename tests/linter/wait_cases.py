@@ -148,8 +148,13 @@ SITUATIONS = (
     _lds("a message behind it", 0, _READ, "ds_read_b32 v2, v5", _MESSAGE, _USE),
     _lds("s_dcache_inv behind it", 0, _READ, "ds_read_b32 v2, v5", "s_dcache_inv", _USE),
     _lds("FLAT behind it", 0, _READ, "ds_read_b32 v2, v5", "flat_store_dword v[6:7], v8", _USE),
-    _lds("more of LDS than can be counted", 14, _READ, *["ds_write_b32 v5, v6"] * 20, _USE),
-    _lds("as many of LDS as can be counted", 14, _READ, *["ds_write_b32 v5, v6"] * 14, _USE),
+    # The counter has four bits: 15 that came after it are out only where it is in.
+    *(
+        _lds(f"{n} of LDS behind it", 14, _READ, *["ds_write_b32 v5, v6"] * n, _USE)._replace(
+            asks=(Ask((0, n + 1), (0, 0), "lds-wait", lgkm(14), ADVICE if n > 14 else ERROR),)
+        )
+        for n in (14, 15, 20)
+    ),
     _lds("transposed", 1, "ds_read_b64_tr_b16 v[0:1], v5", "ds_read_b32 v2, v5", _USE)._replace(
         targets=("gfx950",)
     ),
