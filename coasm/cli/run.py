@@ -132,7 +132,7 @@ def _run(family: Family, given: dict[str, Any], common: Common, *, named: bool) 
     if listed:
         return _list(family, given, common.json_)
     common.check()
-    if named and os.path.exists(family.name):
+    if named and os.path.isfile(family.name):
         print(
             f"coasm: {family.name} is the family of that name, not the file (./{family.name})",
             file=sys.stderr,
@@ -182,7 +182,7 @@ def _run_family(
         common.source().refuse("the objects of a manifest")
         plan = family.plan(asked, None)
     else:
-        if not named and file in FAMILIES and not os.path.exists(file):
+        if not named and file in FAMILIES and not os.path.isfile(file):
             raise LaunchError(f"{file}: a family's name comes first: coasm run {file} …")
         co = _open(file, common)
         say_remarks(co)

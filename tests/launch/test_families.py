@@ -103,7 +103,9 @@ def test_what_is_refused(
 def test_a_file_that_is_called_as_a_family(
     capsys: pytest.CaptureFixture[str], adding: Path
 ) -> None:
-    """The first word is the family, whatever there is; the file has a path."""
+    """The first word is the family, whatever there is; the file has a path. A folder is no file."""
+    (adding / "f4gemm").mkdir()
+    assert run(capsys, "f4gemm -m 1 -n 16 -k 100 --co-dir f4gemm")[2].count("\n") == 1
     text = (adding / "vector_add.s").read_text()
     (adding / "adding").write_text(text.replace("v_add_f32", "v_sub_f32"))
     status, out, err = run(capsys, "adding -n 3 --backend emulator")

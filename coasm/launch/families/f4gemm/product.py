@@ -215,7 +215,6 @@ class Runner:
             LaunchError: shape, kernel and arguments do not fit together.
             CoasmError: the object cannot be read, or the device refused or stopped the launch.
         """
-        import numpy as np
         from ml_dtypes import bfloat16
 
         check_shape(*shape)
@@ -226,30 +225,14 @@ class Runner:
         values = _scalars(shape, split)  # refused before anything is computed
         device = self.device
         ops, exact = self._prepare(shape, seed, verify)
+        addresses: dict[str, int] = {}
         device.reset()
         try:
-            b = pad_rows(ops.b, _ROWS)
-            scales = {
-                "ScaleA": shuffle_scales(pad_scales(ops.a_scale)),
-                "ScaleB": shuffle_scales(pad_scales(ops.b_scale)),
-            }
-            inputs = {
-                "A": pad_rows(ops.a, _ROWS),
-                "B": shuffle_weights(b) if entry.bpreshuffle else b,
-                **scales,
-            }
-            for name, array in inputs.items():
-                values[name] = device.allocate(array.reshape(-1), name)
-            rows = _D_ROWS if entry.bpreshuffle else entry.tile_m
-            empty = np.full(
-                -(-shape.m // rows) * rows * shape.n * 2,
-                0 if split > 1 else _POISON,
-                np.uint8,
-            )
-            address = values["D"] = device.allocate(empty, "D")
+            for name, array in _buffers(ops, shape, choice).items():
+                values[name] = addresses[name] = device.allocate(array.reshape(-1), name)
             kernarg = _kernarg(kernel, values, where)
             figures = device.launch(co, kernel, where, kernarg)
-            written = device.read(address).view(bfloat16)
+            written = device.read(addresses["D"]).view(bfloat16)
             d = written.reshape(-1, shape.n)[: shape.m]
             verdict = None
             if exact is not None and not figures.dump:
@@ -349,6 +332,23 @@ def pick(
         bpreshuffle=entry.bpreshuffle,
         log2_split=AUTO_SPLIT,
     )
+
+
+def _buffers(ops: Operands, shape: Shape, choice: Choice) -> dict[str, NDArray[Any]]:
+    """What the kernel's buffers hold before the launch, as it wants its operands laid out."""
+    import numpy as np
+
+    entry, split = choice
+    b = pad_rows(ops.b, _ROWS)
+    rows = _D_ROWS if entry.bpreshuffle else entry.tile_m
+    size = -(-shape.m // rows) * rows * shape.n * 2
+    return {
+        "A": pad_rows(ops.a, _ROWS),
+        "B": shuffle_weights(b) if entry.bpreshuffle else b,
+        "ScaleA": shuffle_scales(pad_scales(ops.a_scale)),
+        "ScaleB": shuffle_scales(pad_scales(ops.b_scale)),
+        "D": np.full(size, 0 if split > 1 else _POISON, np.uint8),
+    }
 
 
 def _scalars(shape: Shape, split: int) -> dict[str | int, Value]:
