@@ -61,7 +61,7 @@ __version__ = "0.1.0"
 _ELSEWHERE = {
     "CodeObject": "coasm.codeobject",
     "Exact": "coasm.asm.exact",
-    "Finding": "coasm.linter",
+    "Finding": "coasm.linter.findings",
     "Kernel": "coasm.codeobject",
     "Report": "coasm.compare",
     "Result": "coasm.asm.assemble",

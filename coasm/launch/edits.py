@@ -77,7 +77,7 @@ def edits(original: CodeObject, edited: CodeObject, llvm: Llvm | None = None) ->
     new = {f.rebuilt for f in check.functions if f.verdict == "new" and f.rebuilt is not None}
     if new:
         found += _whole_functions(edited, new, llvm)
-    return tuple(sorted(set(found), key=lambda edit: (edit.address, edit.kind)))
+    return tuple(sorted(dict.fromkeys(found), key=lambda edit: (edit.address, edit.kind)))
 
 
 def _of_hunk(hunk: Hunk) -> Iterator[Edit]:

@@ -48,6 +48,14 @@ def test_each_kind_of_edit(
     assert edits(original, original, llvm) == ()
 
 
+def test_edits_of_one_place_are_in_the_order_of_the_code(llvm: Llvm) -> None:
+    """In each run: a set of texts has another order in each."""
+    lines = [f"s_mov_b32 s{number}, {number}" for number in range(3, 19)]
+    ends = ("s_mov_b32 s2, 0", "s_endpgm")
+    found = edits(code(llvm, ends[0], *lines, ends[1]), code(llvm, *ends), llvm)
+    assert [one.text for one in found] == lines and len({one.address for one in found}) == 1
+
+
 def test_only_what_was_executed_is_reached() -> None:
     from coasm.emulator import Coverage
 

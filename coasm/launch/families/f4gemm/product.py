@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coasm.codeobject import CodeObject, Kernel, load
 from coasm.errors import LaunchError
-from coasm.launch.arguments import Geometry, Value, find_slot, pack, slots
+from coasm.launch.arguments import Geometry, Value, find_slot, slots
 from coasm.launch.device import Device, Figures
 from coasm.launch.edits import Reached, executed_json, passed_json
 from coasm.launch.families.f4gemm.layouts import (
@@ -37,6 +38,7 @@ from coasm.launch.families.f4gemm.tiles import (
     choose,
     geometry,
 )
+from coasm.launch.general import Pointer, launch
 from coasm.launch.report import Judged, Report
 
 if TYPE_CHECKING:
@@ -207,7 +209,6 @@ class Runner:
         seed: int = 0,
         verify: bool = True,
         iterations: int = 0,
-        warmup: int = 5,
     ) -> Product:
         """Run *choice* on random operands, compare, and time *iterations* more launches.
 
@@ -222,27 +223,23 @@ class Runner:
         where = geometry(choice, *shape)
         path, co, kernel = self._object(entry)
         where.check(kernel)
-        values = _scalars(shape, split)  # refused before anything is computed
-        device = self.device
+        arguments = _arguments(kernel, _scalars(shape, split), where)
+        # What does not fit has been refused: from here on it takes time.
         ops, exact = self._prepare(shape, seed, verify)
-        addresses: dict[str, int] = {}
-        device.reset()
-        try:
-            for name, array in _buffers(ops, shape, choice).items():
-                values[name] = addresses[name] = device.allocate(array.reshape(-1), name)
-            kernarg = _kernarg(kernel, values, where)
-            figures = device.launch(co, kernel, where, kernarg)
-            written = device.read(addresses["D"]).view(bfloat16)
-            d = written.reshape(-1, shape.n)[: shape.m]
-            verdict = None
-            if exact is not None and not figures.dump:
-                verdict = judge(d, exact, parts=where.grid[2], k=shape.k)
-            if iterations and not figures.dump:
-                figures = device.time(
-                    co, kernel, where, kernarg, warmup=warmup, iterations=iterations
-                )
-        finally:
-            device.reset()
+        buffers = _buffers(ops, shape, choice)
+        result = launch(
+            self.device,
+            co,
+            kernel,
+            where,
+            {**arguments, **{name: Pointer(name) for name in buffers}},
+            buffers,
+            iterations=iterations,
+        )
+        d = result.arrays["D"].view(bfloat16).reshape(-1, shape.n)[: shape.m]
+        verdict = None
+        if exact is not None and not result.figures.dump:
+            verdict = judge(d, exact, parts=where.grid[2], k=shape.k)
         return Product(
             shape=shape,
             entry=entry,
@@ -252,10 +249,10 @@ class Runner:
             kernel=kernel.name,
             split=split,
             geometry=where,
-            backend=device.name,
+            backend=result.backend,
             seed=seed,
             verdict=verdict,
-            figures=figures,
+            figures=result.figures,
             d=d,
         )
 
@@ -381,16 +378,19 @@ def _scalars(shape: Shape, split: int) -> dict[str | int, Value]:
     }
 
 
-def _kernarg(kernel: Kernel, values: dict[str | int, Value], where: Geometry) -> bytes:
+def _arguments(
+    kernel: Kernel, values: Mapping[str | int, Value], where: Geometry
+) -> dict[str | int, Value]:
+    """Those of *values* that *kernel* takes: not all of them can split K."""
     found = slots(kernel)
-    if not any(slot.name == "log2_k_split" for slot in found):
-        values = {name: value for name, value in values.items() if name != "log2_k_split"}
-        if where.grid[2] > 1:
-            raise LaunchError(
-                f"kernel {kernel.name!r} has no argument 'log2_k_split': it cannot split K"
-            )
     for name in ("alpha", "beta"):
         slot = find_slot(kernel, found, name)
         if slot.size != 4:
             raise LaunchError(f"kernel {kernel.name!r}: argument {slot.label} has no 4 bytes")
-    return pack(kernel, values, where, found=found)
+    if any(slot.name == "log2_k_split" for slot in found):
+        return dict(values)
+    if where.grid[2] > 1:
+        raise LaunchError(
+            f"kernel {kernel.name!r} has no argument 'log2_k_split': it cannot split K"
+        )
+    return {name: value for name, value in values.items() if name != "log2_k_split"}
