@@ -132,10 +132,10 @@ def _rename(data: bytes, names: dict[str, str]) -> bytes:
     result = bytearray(data)
     grown = bytearray(strings.data)
     for symbol in elf.symbols:
-        own = names.get(symbol.name)
-        if own is not None:
+        real_name = names.get(symbol.name)
+        if real_name is not None:
             change_symbol(result, table.offset + SYMBOL.size * symbol.index, name=len(grown))
-            grown += own.encode("utf-8", "surrogateescape") + b"\0"
+            grown += real_name.encode("utf-8", "surrogateescape") + b"\0"
     change_section_header(result, elf.header_of(strings), offset=len(result), size=len(grown))
     return bytes(result) + bytes(grown)
 

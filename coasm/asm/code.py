@@ -118,10 +118,10 @@ class Code(Sequence[Item]):
     @cached_property
     def by_mnemonic(self) -> dict[str, list[int]]:
         """The first word of a text → where such instructions are."""
-        found: dict[str, list[int]] = defaultdict(list)
+        positions: dict[str, list[int]] = defaultdict(list)
         for at, text in enumerate(self.texts):
-            found[text.partition(" ")[0]].append(at)
-        return found
+            positions[text.partition(" ")[0]].append(at)
+        return positions
 
     @property
     def raws(self) -> list[Raw]:
@@ -135,7 +135,7 @@ class Code(Sequence[Item]):
 
     def positions(self, wanted: Callable[[str], object]) -> list[int]:
         """Where the instructions are whose mnemonic is *wanted*."""
-        return sorted(chain(*(own for name, own in self.by_mnemonic.items() if wanted(name))))
+        return sorted(chain(*(places for name, places in self.by_mnemonic.items() if wanted(name))))
 
     def position(self, address: int) -> int | None:
         """The item that begins at *address*."""
@@ -166,20 +166,22 @@ class Code(Sequence[Item]):
         texts: list[str] = []
         raws: list[Item] = []
         done = 0
-        for low, high, own in changes:
+        for low, high, replacing in changes:
             stops += self.stops[done:low]
-            stops += [raw.address - self.start for raw in own]
+            stops += [raw.address - self.start for raw in replacing]
             texts += self.texts[done:low]
-            texts += [""] * len(own)
-            raws += own
+            texts += [""] * len(replacing)
+            raws += replacing
             done = high
         stops += self.stops[done:]
         texts += self.texts[done:]
-        found = Code(self.data, self.start, stops, texts)
+        changed = Code(self.data, self.start, stops, texts)
         gone = {at for low, high, _ in changes for at in range(low, high)}
         kept = [item for at, item in self.others.items() if at not in gone]
-        found.others = {bisect_left(stops, item.address - self.start): item for item in kept + raws}
-        return found
+        changed.others = {
+            bisect_left(stops, item.address - self.start): item for item in kept + raws
+        }
+        return changed
 
     def __len__(self) -> int:
         return len(self.texts)

@@ -104,11 +104,11 @@ class DataWriter:
     def _descriptor(self, kernel: Kernel, symbols: list[Symbol], section: Section) -> None:
         out = self.page.lines
         reason = self.page.data_reason(kernel)
-        own = next((s for s in symbols if s.name == kernel.symbol), None)
+        descriptor = next((s for s in symbols if s.name == kernel.symbol), None)
         for symbol in symbols:
-            if reason is not None or symbol is not own:
+            if reason is not None or symbol is not descriptor:
                 self.page.label(symbol, section)
-        if reason is None and own is not None:
+        if reason is None and descriptor is not None:
             name = spell(kernel.name)
             lines = self.page.directives[kernel.symbol]
             assert name is not None and lines is not None
@@ -117,12 +117,14 @@ class DataWriter:
             out += [f"\t\t{line}" for line in lines]
             out.append("\t.end_amdhsa_kernel")
             code = self.naming.first_named[kernel.name]
-            if code.visibility != own.visibility:
+            if code.visibility != descriptor.visibility:
                 # The block left the descriptor default and made the kernel protected.
                 if code.visibility != STV_PROTECTED:
                     out.append(f"\t{VISIBILITY[code.visibility]}\t{self.names[code.index]}")
-                if own.visibility != STV_DEFAULT:
-                    out.append(f"\t{VISIBILITY[own.visibility]}\t{self.names[own.index]}")
+                if descriptor.visibility != STV_DEFAULT:
+                    out.append(
+                        f"\t{VISIBILITY[descriptor.visibility]}\t{self.names[descriptor.index]}"
+                    )
             return
         from coasm.descriptor import describe
 
@@ -140,9 +142,9 @@ class DataWriter:
             ),
             None,
         )
-        if code_symbol is None or own is None:
+        if code_symbol is None or descriptor is None:
             self.page.data(data)
             return
         self.page.data(data[:16])
-        out.append(f"\t.quad {self.names[code_symbol.index]}-{self.names[own.index]}")
+        out.append(f"\t.quad {self.names[code_symbol.index]}-{self.names[descriptor.index]}")
         self.page.data(data[24:])

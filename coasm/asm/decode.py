@@ -32,7 +32,7 @@ def features(co: CodeObject) -> tuple[str, ...]:
     The settings that its target ID names, and ``+wavefrontsize64`` where a GFX10 or later object
     holds only kernels of 64 lanes (their VCC operands are spelled ``vcc``, not ``vcc_lo``).
     """
-    found = [
+    named = [
         f"{'+' if value == 'on' else '-'}{name}"
         for name, value in (("sramecc", co.target.sramecc), ("xnack", co.target.xnack))
         if value in ("on", "off") and not (value == "off" and co.code_object_version == 3)
@@ -40,8 +40,8 @@ def features(co: CodeObject) -> tuple[str, ...]:
     if co.target.processor.version[0] >= 10:
         sizes = {kernel.metadata.get(".wavefront_size") for kernel in co.kernels}
         if sizes == {64} and co.target.processor.version[:2] < (12, 5):
-            found.append("+wavefrontsize64")
-    return tuple(found)
+            named.append("+wavefrontsize64")
+    return tuple(named)
 
 
 def _covering(co: CodeObject, text: str) -> dict[int, Code] | None:
@@ -57,7 +57,7 @@ def _covering(co: CodeObject, text: str) -> dict[int, Code] | None:
         return None
     _, sizes, texts = printed
     stops = list(accumulate(sizes, initial=0))
-    found: dict[int, Code] = {}
+    code: dict[int, Code] = {}
     first = base = 0
     for section in sections:
         after = bisect.bisect_left(stops, base + section.size, first)
@@ -66,16 +66,20 @@ def _covering(co: CodeObject, text: str) -> dict[int, Code] | None:
         ends = stops[first : after + 1]
         if base:
             ends = [stop - base for stop in ends]
-        own = Code(section.data, section.addr, ends, texts[first:after])
-        if any(mnemonic.startswith(".") for mnemonic in own.by_mnemonic):
+        section_code = Code(section.data, section.addr, ends, texts[first:after])
+        if any(mnemonic.startswith(".") for mnemonic in section_code.by_mnemonic):
             return None
         if "/*" in text:
-            own = Code.of(
-                [instruction_of(*item[:3]) for item in own if isinstance(item, Instruction)]
+            section_code = Code.of(
+                [
+                    instruction_of(*item[:3])
+                    for item in section_code
+                    if isinstance(item, Instruction)
+                ]
             )
-        found[section.index] = own
+        code[section.index] = section_code
         first, base = after, base + section.size
-    return found
+    return code
 
 
 def decode(
@@ -97,37 +101,41 @@ def decode(
             path = os.path.join(folder, "in.co")
             write_bytes(path, co.data)
             dump = objdump(llvm, [path], co.target, mattr)
-    found = _covering(co, dump.text) if dump.complete else None
-    if found is None:
-        rows = parse_dump(dump.text) if dump.complete else []
-        found = {
-            section.index: Code.of(_section_items(co, llvm, section, rows, mattr))
+    code = _covering(co, dump.text) if dump.complete else None
+    if code is None:
+        lines = parse_dump(dump.text) if dump.complete else []
+        code = {
+            section.index: Code.of(_section_items(co, llvm, section, lines, mattr))
             for section in co.code_sections
         }
-    if co.target.processor.version[:2] == (12, 5) and has_states(found):
-        lists = {index: list(code) for index, code in found.items()}
+    if co.target.processor.version[:2] == (12, 5) and has_states(code):
+        lists = {index: list(section_code) for index, section_code in code.items()}
         lists = with_registers(co, llvm, lists, mattr)
         return {index: Code.of(items) for index, items in lists.items()}
-    return found
+    return code
 
 
 def _section_items(
-    co: CodeObject, llvm: Llvm, section: Section, rows: list[tuple[int, int, str]], mattr: str
+    co: CodeObject,
+    llvm: Llvm,
+    section: Section,
+    printed_lines: list[tuple[int, int, str]],
+    mattr: str,
 ) -> list[Item]:
-    """The items of one section; *rows* are those of the whole object's disassembly."""
+    """The items of one section; *printed_lines* are those of the whole object's disassembly."""
     end = section.addr + section.size
-    own = [row for row in rows if section.addr <= row[0] < end]
+    lines = [line for line in printed_lines if section.addr <= line[0] < end]
     items: list[Item] = []
     position = section.addr
-    for address, size, text in own:
+    for address, size, text in lines:
         if address != position or text.startswith(DATA_DIRECTIVES) or has_data(co, section):
             break
         data = section.data[address - section.addr : address - section.addr + size]
         items.append(instruction_of(address, data, text))
         position += size
-    if position == end and len(items) == len(own):
+    if position == end and len(items) == len(lines):
         return items
-    printed = {a: (size, text) for a, size, text in own}
+    printed = {a: (size, text) for a, size, text in lines}
     return SectionDecoder(co, llvm, section, mattr).decode(printed)
 
 

@@ -64,17 +64,17 @@ def exact_listing(
         return _settled(co, llvm, decode(co, llvm, dump), output)
     # The way that LLVM prefers where it says everything, else the one that leaves less unsaid.
     halves = decode(co, llvm, dump, (TRUE16,))
-    doubtful = any(own.undecoded for own in halves.values())
+    doubtful = any(section_code.undecoded for section_code in halves.values())
     code = decode(co, llvm) if doubtful else without_halves(co, llvm, halves)
     if code is not None and not (doubtful and leaves_unsaid(code)):
-        found = _exact(co, llvm, code, output, whole=True)
-        if found is not None:
-            return found
+        listed = _exact(co, llvm, code, output, whole=True)
+        if listed is not None:
+            return listed
     other = _settled(co, llvm, halves, output, (TRUE16,))
     if not doubtful or code is None:
         return other
-    found = _settled(co, llvm, code, output)
-    return other if other.raw <= found.raw else found
+    listed = _settled(co, llvm, code, output)
+    return other if other.raw <= listed.raw else listed
 
 
 def _settled(
@@ -84,9 +84,9 @@ def _settled(
     output: str,
     extra: tuple[str, ...] = (),
 ) -> Exact:
-    found = _exact(co, llvm, code, output, extra)
-    assert found is not None
-    return found
+    listed = _exact(co, llvm, code, output, extra)
+    assert listed is not None
+    return listed
 
 
 def _exact(
@@ -131,7 +131,7 @@ def _exact(
                 listing.raw_count,
                 len(known.pins),
                 warnings,
-                sum(len(own.undecoded) for own in code.values()),
+                sum(len(section_code.undecoded) for section_code in code.values()),
             )
     raise UnsupportedError(f"{co.name}: no listing was found that assembles to the same bytes")
 
@@ -152,8 +152,8 @@ def _content(co: CodeObject, code: dict[int, Code], version: int) -> Content:
         yaml = marked(yaml, directives, co.target)
     remarks = {
         item.address: item.registers
-        for own in code.values()
-        for item in own.others.values()
+        for section_code in code.values()
+        for item in section_code.others.values()
         if isinstance(item, Instruction) and item.registers
     }
     for address, line in _source_lines(co).items():
@@ -188,11 +188,11 @@ def _commands(
 
     name = os.path.basename(output) or "FILE.s"
     source, result = shlex.quote(name), shlex.quote(os.path.splitext(name)[0] + ".rebuilt.co")
-    own = f"coasm asm {source} -o {result}"
+    assembling = f"coasm asm {source} -o {result}"
     if not llvm.knows(what.target.name):
-        return own, None  # clang takes a relative's name alone, and would write that
+        return assembling, None  # clang takes a relative's name alone, and would write that
     return (
-        own,
+        assembling,
         clang_command(
             source,
             result,

@@ -109,25 +109,27 @@ def _unlike(
 def _counterparts(entry: KernelLines, given: Mapping[str, int], target: TargetID) -> dict[str, int]:
     """Key → what the descriptor says. Source: LLVM AMDGPU usage, "Kernel Descriptor" and "Code
     Object Metadata"; for the registers ``AMDGPUHSAMetadataStreamer.cpp``."""
-    found = {
+    counterparts = {
         ".group_segment_fixed_size": given.get("group_segment_fixed_size", 0),
         ".private_segment_fixed_size": given.get("private_segment_fixed_size", 0),
         ".kernarg_segment_size": given.get("kernarg_size", 0),
         ".uses_dynamic_stack": given.get("uses_dynamic_stack", 0),
     }
     if "wavefront_size32" in given:
-        found[".wavefront_size"] = 32 if given["wavefront_size32"] else 64
+        counterparts[".wavefront_size"] = 32 if given["wavefront_size32"] else 64
     if "workgroup_processor_mode" in given:
-        found[".workgroup_processor_mode"] = given["workgroup_processor_mode"]
+        counterparts[".workgroup_processor_mode"] = given["workgroup_processor_mode"]
     if "next_free_vgpr" in given:
-        found[".vgpr_count"] = given["next_free_vgpr"]
+        counterparts[".vgpr_count"] = given["next_free_vgpr"]
         if "accum_offset" in given:
-            found[".agpr_count"] = max(0, given["next_free_vgpr"] - given["accum_offset"])
+            counterparts[".agpr_count"] = max(0, given["next_free_vgpr"] - given["accum_offset"])
     if "next_free_sgpr" in given:
         value = entry.values.get(".sgpr_count")
         alone = value is not None and value.comment.startswith(_WITHOUT_EXTRA)
-        found[".sgpr_count"] = given["next_free_sgpr"] + (0 if alone else _extra(given, target))
-    return found
+        counterparts[".sgpr_count"] = given["next_free_sgpr"] + (
+            0 if alone else _extra(given, target)
+        )
+    return counterparts
 
 
 def _extra(given: Mapping[str, int], target: TargetID) -> int:

@@ -35,13 +35,21 @@ def without_halves(co: CodeObject, llvm: Llvm, code: dict[int, Code]) -> dict[in
     where it leaves something unsaid: data, or an upper half that the text does not name.
     """
     halved = {
-        index: [at for at in own.positions(_NARROW.match) if _HALF.search(own.texts[at])]
-        for index, own in code.items()
+        index: [
+            at
+            for at in section_code.positions(_NARROW.match)
+            if _HALF.search(section_code.texts[at])
+        ]
+        for index, section_code in code.items()
     }
-    texts = {own.bytes_at(at): own.texts[at] for i, own in code.items() for at in halved[i]}
+    texts = {
+        section_code.bytes_at(at): section_code.texts[at]
+        for i, section_code in code.items()
+        for at in halved[i]
+    }
     if not texts or _names_halves(co, llvm, next(iter(texts))):
         return None if leaves_unsaid(code) else code
-    if any(own.others.keys() & set(halved[index]) for index, own in code.items()):
+    if any(section_code.others.keys() & set(halved[index]) for index, section_code in code.items()):
         whole = decode(co, llvm)  # with the registers that they reach
         return None if leaves_unsaid(whole) else whole
     printed = {data: _LOWER.sub(r"\1", text) for data, text in texts.items()}
@@ -60,11 +68,13 @@ def without_halves(co: CodeObject, llvm: Llvm, code: dict[int, Code]) -> dict[in
             return None
     printed |= upper
     found = {}
-    for index, own in code.items():
-        changed = list(own.texts)
+    for index, section_code in code.items():
+        changed = list(section_code.texts)
         for at in halved[index]:
-            changed[at] = printed[own.bytes_at(at)]
-        found[index] = Code(own.data, own.start, own.stops, changed, own.others)
+            changed[at] = printed[section_code.bytes_at(at)]
+        found[index] = Code(
+            section_code.data, section_code.start, section_code.stops, changed, section_code.others
+        )
     return found
 
 
@@ -83,10 +93,10 @@ def _names_halves(co: CodeObject, llvm: Llvm, data: bytes) -> bool:
 
 def leaves_unsaid(code: dict[int, Code]) -> bool:
     """Whether something is data, or an instruction whose text leaves out a half of a register."""
-    return any(own.undecoded for own in code.values()) or any(
-        _leaves_out(own.texts[at], own.bytes_at(at))
-        for own in code.values()
-        for at in own.positions(_HALVES.match)
+    return any(section_code.undecoded for section_code in code.values()) or any(
+        _leaves_out(section_code.texts[at], section_code.bytes_at(at))
+        for section_code in code.values()
+        for at in section_code.positions(_HALVES.match)
     )
 
 

@@ -37,25 +37,25 @@ _SEEN: dict[tuple[str, str], tuple[int, int]] = {}
 def predict(co: CodeObject, code: dict[int, Code], known: Knowledge) -> None:
     """Pins and spellings that are known beforehand; the first round checks each of them."""
     processor = co.target.processor
-    for own in code.values():
-        for mnemonic, positions in own.by_mnemonic.items():
+    for section_code in code.values():
+        for mnemonic, positions in section_code.by_mnemonic.items():
             if not mnemonic:
                 continue  # data
             masks = _SEEN.get((processor.name, mnemonic)) or dropped(processor, mnemonic)
             respelled = has_respellings(processor, mnemonic)
-            rows = [row for row in dont_care_rows(processor) if mnemonic in row.what]
-            if not (any(masks) or respelled or rows):
+            quirks = [quirk for quirk in dont_care_rows(processor) if mnemonic in quirk.what]
+            if not (any(masks) or respelled or quirks):
                 continue
             for at in positions:
-                address, data = own.address(at), own.bytes_at(at)
+                address, data = section_code.address(at), section_code.bytes_at(at)
                 clear, bits = masks
-                spelling = respell(processor, own.texts[at]) if respelled else None
+                spelling = respell(processor, section_code.texts[at]) if respelled else None
                 if spelling is not None:
                     known.spellings[address] = spelling[0]
                     clear, bits = clear | spelling[1], bits & ~spelling[1]
-                for row in rows:
-                    if row.apply(data) is not None:
-                        bits |= row.bits
+                for quirk in quirks:
+                    if quirk.apply(data) is not None:
+                        bits |= quirk.bits
                 word = int.from_bytes(data, "little")
                 changed = (word & ~clear) | bits
                 if changed != word:
@@ -67,12 +67,12 @@ def ask(
 ) -> None:
     """Note which of the instructions that LLVM is likely to refuse it does refuse."""
     asked: dict[str, list[int]] = defaultdict(list)  # text → addresses
-    for own in code.values():
-        for mnemonic, positions in own.by_mnemonic.items():
+    for section_code in code.values():
+        for mnemonic, positions in section_code.by_mnemonic.items():
             patterns = doubtful(co.target.processor, mnemonic)
             for at in positions if patterns else ():
-                if any(pattern.match(own.texts[at]) for pattern in patterns):
-                    asked[own.texts[at]].append(own.address(at))
+                if any(pattern.match(section_code.texts[at]) for pattern in patterns):
+                    asked[section_code.texts[at]].append(section_code.address(at))
     if not asked:
         return
     texts = list(asked)

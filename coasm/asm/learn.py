@@ -108,13 +108,13 @@ def learn_differences(subject: Subject, attempt: Attempt, known: Knowledge) -> b
     learned = False
     changed: list[Section] = []
     for section in carried_sections(co):
-        found = made.get(section.name)
-        if found is None:
+        assembled = made.get(section.name)
+        if assembled is None:
             raise CoasmError(f"{co.name}: section {section.name!r} was not assembled")
         if section.type == SHT_NOBITS:
-            if found[1] != section.size:
+            if assembled[1] != section.size:
                 raise CoasmError(f"{co.name}: section {section.name!r} changed its size")
-        elif found[0] == section.data:
+        elif assembled[0] == section.data:
             continue
         elif section.code:
             changed.append(section)
@@ -123,7 +123,7 @@ def learn_differences(subject: Subject, attempt: Attempt, known: Knowledge) -> b
                 raise CoasmError(f"{co.name}: the metadata note cannot be reproduced")
             known.data_note = learned = True
         else:
-            _learn_descriptors(co, section, found[0], known)
+            _learn_descriptors(co, section, assembled[0], known)
             learned = True
     if changed:
         learned = True
@@ -153,7 +153,7 @@ def _resolved(co: CodeObject, elf: Elf, references: References) -> dict[str, tup
         section = elf.sections[table.info] if table.info < len(elf.sections) else table
         if table.type != SHT_RELA or section.name not in addresses:
             continue
-        own = data.setdefault(section.index, bytearray(section.data))
+        patched = data.setdefault(section.index, bytearray(section.data))
         for relocation in elf.relocations_of(table):
             symbol = elf.symbols[relocation.symbol]
             kind = _RELOCATIONS.get(relocation.type)
@@ -167,7 +167,7 @@ def _resolved(co: CodeObject, elf: Elf, references: References) -> dict[str, tup
             value += relocation.addend - addresses[section.name] - relocation.offset
             value = value >> shift & (1 << 8 * size) - 1
             at = relocation.offset
-            own[at : at + size] = value.to_bytes(size, "little")
+            patched[at : at + size] = value.to_bytes(size, "little")
     return {s.name: (bytes(data.get(s.index, s.data)), s.size) for s in elf.sections}
 
 

@@ -99,8 +99,8 @@ def linking_of(elf: Elf) -> tuple[str, ...]:
     """What is to be added to ``ld.lld -shared`` to get the loaded image of *elf* again."""
     if not elf.segments or not any(s.type == SHT_DYNAMIC for s in elf.sections):
         return ()  # no linker's layout
-    found = [*_segments(elf), *_sections(elf), *_dynamic(elf)]
-    return tuple(option for option in found if re.fullmatch(_OPTION, option))
+    options = [*_segments(elf), *_sections(elf), *_dynamic(elf)]
+    return tuple(option for option in options if re.fullmatch(_OPTION, option))
 
 
 def _segments(elf: Elf) -> Iterator[str]:

@@ -39,20 +39,20 @@ class Listing(NamedTuple):
 
     @property
     def instruction_count(self) -> int:
-        return sum(len(own.code) - len(own.data) for own in self.code) + self.padding
+        return sum(len(section.code) - len(section.data) for section in self.code) + self.padding
 
     def rows(self) -> list[tuple[int, int, Instruction]]:
         """(0-based line, section index, instruction as written) of each, in address order."""
-        found = []
-        for own in self.code:
-            items = list(own.code)
-            for (low, line), (high, _) in pairwise([*own.runs, (len(items), 0)]):
+        instructions = []
+        for section in self.code:
+            items = list(section.code)
+            for (low, line), (high, _) in pairwise([*section.runs, (len(items), 0)]):
                 for at in range(low, high):
                     item = items[at]
-                    if at not in own.data and isinstance(item, Instruction):
-                        item = item._replace(text=own.written.get(at, item.text))
-                        found.append((line + at - low, own.section, item))
-        return found
+                    if at not in section.data and isinstance(item, Instruction):
+                        item = item._replace(text=section.written.get(at, item.text))
+                        instructions.append((line + at - low, section.section, item))
+        return instructions
 
 
 def render(content: Content, known: Knowledge, head: list[str]) -> Listing:

@@ -118,7 +118,7 @@ class Naming:
         """
         from coasm.descriptor import preload_entry
 
-        found = {}
+        entries = {}
         for kernel in self.co.kernels:
             address = preload_entry(kernel.descriptor, kernel.entry, self.co.target)
             section = self.co.section_at(kernel.entry)
@@ -133,8 +133,8 @@ class Naming:
                 None,
             )
             if name is not None and self.code[section.index].stops_at(address):
-                found[address] = kernel.entry, name
-        return found
+                entries[address] = kernel.entry, name
+        return entries
 
     def dynamic_name(self, index: int) -> str:
         """What the global symbol with that index in ``.dynsym`` is called in the text."""
@@ -150,20 +150,20 @@ class Naming:
 
     def _branch_targets(self) -> dict[int, str]:
         """The address of each branch target in the same section → the label branches use."""
-        found: dict[int, str] = {}
+        labels: dict[int, str] = {}
         named = {r.target for r in self.references.values()}
         named |= {p.target for ps in self.pointers.values() for p in ps.values() if p.base is None}
         raw = self.known.raw
-        for index, own in self.code.items():
+        for index, section_code in self.code.items():
             section = self.co.sections[index]
             wanted = named | {t for address, t in self.branches[index] if address not in raw}
-            for target in filter(own.stops_at, wanted):
-                found[target] = (
+            for target in filter(section_code.stops_at, wanted):
+                labels[target] = (
                     f".L{target - section.addr:04x}_{index}"
                     if len(self.code) > 1
                     else f".L{target - section.addr:04x}"
                 )
-        return found
+        return labels
 
     def _name_addresses(self) -> None:
         """Find what each address that something refers to is called, and which labels it takes."""

@@ -41,9 +41,9 @@ class Pin(NamedTuple):
 
 
 def _bytes(words: str) -> bytes:
-    found = array("I", bytes.fromhex(words))
-    found.byteswap()
-    return found.tobytes()
+    numbers = array("I", bytes.fromhex(words))
+    numbers.byteswap()
+    return numbers.tobytes()
 
 
 def find_pins(text: str) -> list[Pin]:
@@ -55,15 +55,15 @@ def find_pins(text: str) -> list[Pin]:
         word = line.split(None, 1)[0]
         depths.append(max(depths[-1] + (word in _OPEN) - (word in _CLOSE), 0))
         starts.append(start)
-    found = []
+    pins = []
     number = counted = 0
     for start, line, match in _lines_with(_PIN, text):
         number += text.count("\n", counted, start)
         counted = start
         deep = depths[bisect_right(starts, start) - 1]
         if not deep and not _NO_INSTRUCTION.match(line.lstrip()):
-            found.append(Pin(number, _bytes(match[1]), _bytes(match[2])))
-    return found
+            pins.append(Pin(number, _bytes(match[1]), _bytes(match[2])))
+    return pins
 
 
 def _lines_with(wanted: re.Pattern[str], text: str) -> Iterator[tuple[int, str, re.Match[str]]]:

@@ -46,8 +46,8 @@ def decode_bytes(
     with scratch_folder() as folder:
         path = os.path.join(folder, "probe.co")
         write_bytes(path, probe(co.target, co.elf.header.abi_version, code, starts))
-        dump = objdump(llvm, [path], co.target, mattr)
-    return parse_dump(dump.text) if dump.complete else None
+        printed = objdump(llvm, [path], co.target, mattr)
+    return parse_dump(printed.text) if printed.complete else None
 
 
 def probe(target: TargetID, abi_version: int, code: bytes, starts: Sequence[int]) -> bytes:

@@ -31,8 +31,9 @@ _VGPR = re.compile(r"(?<!\w)v(?:\d|\[)")
 def has_states(code: dict[int, Code]) -> bool:
     """Whether any instruction sets the state, or was printed under one."""
     return any(
-        "s_set_vgpr_msb" in own.by_mnemonic or len(own.raws) != len(own.others)
-        for own in code.values()
+        "s_set_vgpr_msb" in section_code.by_mnemonic
+        or len(section_code.raws) != len(section_code.others)
+        for section_code in code.values()
     )
 
 
@@ -42,7 +43,7 @@ def states(co: CodeObject, code: dict[int, list[Item]]) -> dict[int, int]:
     position = {item.address: i for i, item in enumerate(flat)}
     entries = {k.entry for k in co.kernels}
     functions = {s.value for s in co.symbols if s.type == STT_FUNC} - entries
-    found: dict[int, int] = {}
+    reached: dict[int, int] = {}
     work = [(e, 0) for e in sorted(entries)] + [(f, _UNKNOWN) for f in sorted(functions)]
     while work:
         address, state = work.pop()
@@ -51,11 +52,11 @@ def states(co: CodeObject, code: dict[int, list[Item]]) -> dict[int, int]:
             item = flat[index]
             if not isinstance(item, Instruction):
                 break
-            before = found.get(item.address)
+            before = reached.get(item.address)
             merged = state if before is None or before == state else _UNKNOWN
             if before is not None and merged == before:
                 break
-            found[item.address] = state = merged
+            reached[item.address] = state = merged
             state = _after(item, state)
             target = branch_target(item)
             if target is not None:
@@ -67,7 +68,7 @@ def states(co: CodeObject, code: dict[int, list[Item]]) -> dict[int, int]:
                 if flow.sort == "call":
                     state = _UNKNOWN
             index += 1
-    return found
+    return reached
 
 
 def _after(item: Instruction, state: int) -> int:

@@ -129,10 +129,39 @@ def compare(
                 f"{co.name}: {co.target.name} is not known to the LLVM in {llvm.directory}"
             )
     sides = _side(original, llvm), _side(rebuilt, llvm)
+    compared, alone, runs = _paired(sections, *sides)
+    data = data_places(original, rebuilt)
+    places = Places(tuple(c.pair for c in compared), data.same)
+    hunks: list[Hunk] = []
+    differing: set[int] = set()
+    for c in compared:
+        found = _hunks(c, places, *sides)
+        hunks += found
+        if found:
+            differing.add(c.pair.a_low)
+    findings: list[Finding] = []
+    for finding, at in (*_runs_on(runs, differing), *_pc_relative(*sides, compared, data)):
+        findings.append(finding)
+        differing.add(at)
+    for function in alone:
+        there = "in this object only"
+        values = (there, ABSENT) if function.verdict == "missing" else (ABSENT, there)
+        findings.append(Finding(f"function {function.name}", *values))
+    functions = [_function(c, differing) for c in compared if c.units] + alone
+    return Comparison(
+        places, tuple(findings), tuple(hunks), _dont_care(compared, sides[0]), tuple(functions)
+    )
+
+
+def _paired(
+    sections: Sequence[tuple[Section, Section]], original: _Side, rebuilt: _Side
+) -> tuple[list[_Compared], list[Function], list[_Paired]]:
+    """Sections, or functions in them, by pairs; functions alone; which units belong together."""
+    sides = original, rebuilt
     compared: list[_Compared] = []
     alone: list[Function] = []
     runs: list[_Paired] = []
-    cuts = cuts_of(original, rebuilt), cuts_of(rebuilt, original)
+    cuts = cuts_of(original.co, rebuilt.co), cuts_of(rebuilt.co, original.co)
     targets = [side.targets() if len(c) else set() for side, c in zip(sides, cuts, strict=True)]
     for pair in sections:
         ones, others = (
@@ -155,27 +184,7 @@ def compare(
             elif j is not None:
                 name = others[j].label(pair[1])
                 alone.append(Function(name, pair[1].name, "new", None, others[j].low))
-    data = data_places(original, rebuilt)
-    places = Places(tuple(c.pair for c in compared), data.same)
-    hunks: list[Hunk] = []
-    differing: set[int] = set()
-    for c in compared:
-        found = _hunks(c, places, *sides)
-        hunks += found
-        if found:
-            differing.add(c.pair.a_low)
-    findings: list[Finding] = []
-    for finding, at in (*_runs_on(runs, differing), *_pc_relative(*sides, compared, data)):
-        findings.append(finding)
-        differing.add(at)
-    for function in alone:
-        there = "in this object only"
-        values = (there, ABSENT) if function.verdict == "missing" else (ABSENT, there)
-        findings.append(Finding(f"function {function.name}", *values))
-    functions = [_function(c, differing) for c in compared if c.units] + alone
-    return Comparison(
-        places, tuple(findings), tuple(hunks), _dont_care(compared, sides[0]), tuple(functions)
-    )
+    return compared, alone, runs
 
 
 def _side(co: CodeObject, llvm: Llvm) -> _Side:

@@ -197,16 +197,16 @@ def _in_directory(directory: str, source: str, refused: list[CoasmError]) -> lis
     suffixes = [""] if "clang" in names else []
     versioned = [name for name in names if name.startswith("clang-") and name[6:].isdecimal()]
     suffixes += [name[5:] for name in sorted(versioned)]
-    found = []
+    tools = []
     for suffix in suffixes:
         missing = [tool for tool in _REQUIRED if tool + suffix not in names]
         if missing:
             continue
         try:
-            found.append(_tools(directory, suffix, names, source))
+            tools.append(_tools(directory, suffix, names, source))
         except ToolError as error:
             refused.append(error)
-    return found
+    return tools
 
 
 def _tools(directory: str, suffix: str, names: frozenset[str], source: str) -> Llvm:
