@@ -10,25 +10,21 @@ from dataclasses import dataclass
 from coasm.asm.code import Instruction, Item, Raw, branch_target
 from coasm.asm.decode import decode
 from coasm.asm.quirks import has_respellings, respell
-from coasm.asm.references import CodeReference, find_references
+from coasm.asm.references import find_references
 from coasm.codeobject import CodeObject, Section
 from coasm.compare.align import Alignment, Block, align
 from coasm.compare.data import DataPlaces, data_places, moves
-from coasm.compare.places import CodePair, Places, place_of
-from coasm.compare.report import ABSENT, DontCare, Finding, Function, Hunk, Line, Row
+from coasm.compare.hunks import hunks_of
+from coasm.compare.places import CodePair, Places
+from coasm.compare.report import ABSENT, DontCare, Finding, Function, Hunk
+from coasm.compare.sides import Compared, Side, stem, target_of, without_literal
 from coasm.compare.units import Unit, cut, cuts_of, pair_units
 from coasm.errors import UnsupportedError
 from coasm.llvm import Llvm, find_llvm
 
 __all__ = ["Comparison", "compare"]
 
-#: Rows of context before and after what differs.
-_CONTEXT = 3
-#: Bytes of a run of data that a line shows.
-_SHOWN = 16
 
-# Branches that have no other operand than where they lead.
-_ONLY_TARGET = re.compile(r"s_c?branch(?!_i_fork)")
 # What reads the program counter to reach something at a distance that is baked into the code.
 _PC_RELATIVE = re.compile(r"s_get_?pc_[bi]64|s_add_pc_i64")
 #: The bits of a branch that hold its distance, in the first word.
@@ -48,65 +44,8 @@ class Comparison:
     functions: tuple[Function, ...]
 
 
-@dataclass(frozen=True)
-class _Side:
-    """One object's code: its items by section, the addresses in it, and where PC reads stay.
-
-    ``numeric`` are the instructions that read the program counter for a use that is not proven to
-    be an address.
-    """
-
-    co: CodeObject
-    items: dict[int, list[Item]]
-    references: dict[int, CodeReference]
-    numeric: frozenset[int]
-
-    def targets(self) -> set[int]:
-        """Where branches and addresses lead."""
-        found = {reference.target for reference in self.references.values()}
-        for items in self.items.values():
-            found.update(t for t in map(_target, items) if t is not None)
-        return found
-
-    def symbol(self, reference: CodeReference) -> str | None:
-        """The symbol whose address is read from the global offset table; None for all others."""
-        if reference.symbol is None:
-            return None
-        return self.co.elf.dynamic_symbols[reference.symbol].name
-
-
 #: A section, its units on both sides, and which of them correspond (see :func:`pair_units`).
 _Paired = tuple[Section, list[Unit], list[Unit], list[tuple["int | None", "int | None"]]]
-
-
-@dataclass(frozen=True)
-class _Compared:
-    """One pair of sections, or with *units* of functions in them.
-
-    ``branches`` are those in pieces that are compared as data: the piece's original address, and
-    the original and the rebuilt target, to be the same place.
-    """
-
-    section: Section
-    units: tuple[Unit, Unit] | None
-    pair: CodePair
-    alignment: Alignment
-    a: list[Item]
-    b: list[Item]
-    branches: tuple[tuple[int, int, int], ...]
-
-    @property
-    def function(self) -> str:
-        return self.units[0].label(self.section) if self.units else ""
-
-    def partners(self) -> list[tuple[int, int]]:
-        """The items that are equal, by position, a branch's target aside."""
-        return [
-            (i, block.b_low - block.a_low + i)
-            for block in self.alignment.blocks
-            if block.equal
-            for i in range(block.a_low, block.a_high)
-        ]
 
 
 def compare(
@@ -135,7 +74,7 @@ def compare(
     hunks: list[Hunk] = []
     differing: set[int] = set()
     for c in compared:
-        found = _hunks(c, places, *sides)
+        found = hunks_of(c, places, *sides)
         hunks += found
         if found:
             differing.add(c.pair.a_low)
@@ -154,11 +93,11 @@ def compare(
 
 
 def _paired(
-    sections: Sequence[tuple[Section, Section]], original: _Side, rebuilt: _Side
-) -> tuple[list[_Compared], list[Function], list[_Paired]]:
+    sections: Sequence[tuple[Section, Section]], original: Side, rebuilt: Side
+) -> tuple[list[Compared], list[Function], list[_Paired]]:
     """Sections, or functions in them, by pairs; functions alone; which units belong together."""
     sides = original, rebuilt
-    compared: list[_Compared] = []
+    compared: list[Compared] = []
     alone: list[Function] = []
     runs: list[_Paired] = []
     cuts = cuts_of(original.co, rebuilt.co), cuts_of(rebuilt.co, original.co)
@@ -187,7 +126,7 @@ def _paired(
     return compared, alone, runs
 
 
-def _side(co: CodeObject, llvm: Llvm) -> _Side:
+def _side(co: CodeObject, llvm: Llvm) -> Side:
     code = decode(co, llvm)
     items = {index: list(own) for index, own in code.items()}
     try:
@@ -199,11 +138,11 @@ def _side(co: CodeObject, llvm: Llvm) -> _Side:
             for item in section
             if isinstance(item, Instruction) and _PC_RELATIVE.match(item.text)
         )
-        return _Side(co, items, {}, frozenset(numeric))
-    return _Side(co, items, found.code, frozenset(found.numeric))
+        return Side(co, items, {}, frozenset(numeric))
+    return Side(co, items, found.code, frozenset(found.numeric))
 
 
-def _function(compared: _Compared, differing: set[int]) -> Function:
+def _function(compared: Compared, differing: set[int]) -> Function:
     assert compared.units is not None
     one, other = compared.units
     if compared.pair.a_low in differing:
@@ -256,7 +195,7 @@ class _Tokens:
     an object of wave64 kernels).
     """
 
-    def __init__(self, original: _Side, rebuilt: _Side) -> None:
+    def __init__(self, original: Side, rebuilt: Side) -> None:
         self.sides = original, rebuilt
         self.known: dict[bytes, Hashable] = {}
 
@@ -282,14 +221,14 @@ class _Tokens:
         return _tokens(items, self.sides[1], self.known)
 
 
-def _whole(a: Section, b: Section, original: _Side, rebuilt: _Side) -> _Compared:
+def _whole(a: Section, b: Section, original: Side, rebuilt: Side) -> Compared:
     ones, others = list(original.items[a.index]), list(rebuilt.items[b.index])
     tokens = _Tokens(original, rebuilt)
     alignment = align(tokens.original(ones), tokens.rebuilt(others))
     alignment, branches = _merged(alignment, ones, others, original, rebuilt)
     starts = _starts(ones, a.addr + a.size), _starts(others, b.addr + b.size)
     pair = CodePair(a.addr, a.addr + a.size, b.addr, b.addr + b.size, *starts, alignment)
-    return _Compared(a, None, pair, alignment, ones, others, branches)
+    return Compared(a, None, pair, alignment, ones, others, branches)
 
 
 def _aligned(
@@ -297,9 +236,9 @@ def _aligned(
     units: tuple[Unit, Unit],
     tokens: Sequence[Hashable],
     other_tokens: Sequence[Hashable],
-    original: _Side,
-    rebuilt: _Side,
-) -> _Compared:
+    original: Side,
+    rebuilt: Side,
+) -> Compared:
     ones, others = list(units[0].items), list(units[1].items)
     branches: tuple[tuple[int, int, int], ...] = ()
     if tokens == other_tokens:
@@ -310,17 +249,17 @@ def _aligned(
     (a, b), ends = units, [items[-1].address + len(items[-1].data) for items in (ones, others)]
     starts = _starts(ones, ends[0]), _starts(others, ends[1])
     pair = CodePair(a.low, a.high, b.low, b.high, *starts, alignment)
-    return _Compared(section, units, pair, alignment, ones, others, branches)
+    return Compared(section, units, pair, alignment, ones, others, branches)
 
 
 def _merged(
-    alignment: Alignment, ones: list[Item], others: list[Item], original: _Side, rebuilt: _Side
+    alignment: Alignment, ones: list[Item], others: list[Item], original: Side, rebuilt: Side
 ) -> tuple[Alignment, tuple[tuple[int, int, int], ...]]:
     """The alignment with the same bytes as one piece where they are divided otherwise.
 
     Data whose length is not known ends at the next symbol: where one side has another symbol, the
     same bytes are divided otherwise. They are compared as one piece, which takes the place of its
-    items in *ones* and *others*; what leads out of it is returned (see :class:`_Compared`).
+    items in *ones* and *others*; what leads out of it is returned (see :class:`Compared`).
     """
     branches: list[tuple[int, int, int]] = []
     merged = False
@@ -345,12 +284,12 @@ def _merged(
     return alignment, tuple(branches)
 
 
-def _leads(items: Sequence[Item], side: _Side) -> dict[int, int]:
+def _leads(items: Sequence[Item], side: Side) -> dict[int, int]:
     """Where branches and addresses among *items* lead, by their offset from the first."""
     found = {}
     for item in items:
         reference = side.references.get(item.address)
-        target = reference.target if reference is not None else _target(item)
+        target = reference.target if reference is not None else target_of(item)
         if target is not None:
             found[item.address - items[0].address] = target
     return found
@@ -360,11 +299,7 @@ def _starts(items: list[Item], end: int) -> tuple[int, ...]:
     return (*(item.address for item in items), end)
 
 
-def _target(item: Item) -> int | None:
-    return branch_target(item) if isinstance(item, Instruction) else None
-
-
-def _tokens(items: Sequence[Item], side: _Side, known: dict[bytes, Hashable]) -> list[Hashable]:
+def _tokens(items: Sequence[Item], side: Side, known: dict[bytes, Hashable]) -> list[Hashable]:
     """What each item is compared by (see :class:`_Tokens`)."""
     processor, references = side.co.target.processor, side.references
     respelled = has_respellings(processor)
@@ -373,9 +308,9 @@ def _tokens(items: Sequence[Item], side: _Side, known: dict[bytes, Hashable]) ->
         if isinstance(item, Raw):
             tokens.append(item.data)
         elif branch_target(item) is not None:
-            tokens.append(_stem(item))
+            tokens.append(stem(item))
         elif item.address in references:
-            tokens.append(_without_literal(item, references[item.address]))
+            tokens.append(without_literal(item, references[item.address]))
         else:
             token = known.get(item.data)
             if token is None or isinstance(token, bytes):
@@ -385,107 +320,8 @@ def _tokens(items: Sequence[Item], side: _Side, known: dict[bytes, Hashable]) ->
     return tokens
 
 
-def _without_literal(item: Instruction, reference: CodeReference) -> str:
-    """An instruction with the kind of a reference in place of the distance."""
-    operands = item.operands.split(", ")
-    operands[reference.operand] = reference.kind
-    return f"{item.mnemonic} {', '.join(operands)}"
-
-
-def _stem(branch: Instruction) -> str:
-    """A branch without its target, which is a number or a label of any spelling."""
-    if _ONLY_TARGET.match(branch.text):
-        return branch.mnemonic
-    return branch.text.partition(",")[0]
-
-
-def _hunks(compared: _Compared, places: Places, original: _Side, rebuilt: _Side) -> list[Hunk]:
-    rows = _rows(compared, places, original, rebuilt)
-    differing = [n for n, (kind, _, _) in enumerate(rows) if kind != "same"]
-    spans: list[tuple[int, int]] = []
-    for n in differing:
-        low, high = max(n - _CONTEXT, 0), min(n + _CONTEXT + 1, len(rows))
-        if spans and low <= spans[-1][1]:
-            spans[-1] = (spans[-1][0], high)
-        else:
-            spans.append((low, high))
-    hunks = []
-    for low, high in spans:
-        shown = []
-        for kind, i, j in rows[low:high]:
-            a = compared.a[i] if i is not None else None
-            b = compared.b[j] if j is not None else None
-            skip = 0
-            if isinstance(a, Raw) and isinstance(b, Raw) and kind == "changed":
-                pairs = enumerate(zip(a.data, b.data, strict=False))
-                skip = next((n for n, (x, y) in pairs if x != y), min(len(a.data), len(b.data)))
-                skip = min(skip & ~3, len(a.data) - 1 & ~3, len(b.data) - 1 & ~3)
-            left = _line(original, a, skip) if a is not None else None
-            right = _line(rebuilt, b, skip) if b is not None else None
-            shown.append(Row(kind, left, right))
-        hunks.append(Hunk(compared.section.name, tuple(shown), compared.function))
-    return hunks
-
-
-_Row = tuple[str, "int | None", "int | None"]
-
-
-def _rows(compared: _Compared, places: Places, original: _Side, rebuilt: _Side) -> list[_Row]:
-    """Kind and positions of each row of a pair of sections, in order."""
-    a, b = compared.a, compared.b
-    rows: list[_Row] = []
-
-    def leads_alike(one: Item, other: Item) -> bool:
-        target, other_target = _target(one), _target(other)
-        if target is not None and other_target is not None:
-            return places.same(target, other_target)
-        left = original.references.get(one.address)
-        right = rebuilt.references.get(other.address)
-        if left is None or right is None or isinstance(one, Raw):
-            return True
-        if left.symbol is not None or right.symbol is not None:
-            return original.symbol(left) == rebuilt.symbol(right)
-        return places.same(left.target, right.target)
-
-    for block in compared.alignment.blocks:
-        left, right = range(block.a_low, block.a_high), range(block.b_low, block.b_high)
-        if block.equal:
-            rows += [
-                ("same" if leads_alike(a[i], b[j]) else "branch", i, j)
-                for i, j in zip(left, right, strict=True)
-            ]
-            continue
-        both = min(len(left), len(right))
-        rows += [("changed", left[n], right[n]) for n in range(both)]
-        rows += [("removed", i, None) for i in left[both:]]
-        rows += [("inserted", None, j) for j in right[both:]]
-    for address, one, other in compared.branches:
-        if not places.same(one, other):
-            piece = next(i for i, item in enumerate(a) if item.address == address)
-            rows = [("branch", *row[1:]) if row[1] == piece else row for row in rows]
-    return rows
-
-
-def _line(side: _Side, item: Item, skip: int) -> Line:
-    """A line that shows *item*; of data what starts *skip* bytes in."""
-    if isinstance(item, Raw):
-        data = item.data[skip : skip + _SHOWN]
-        more = len(item.data) - skip - len(data)
-        text = data.hex(" ") + (f" … ({more} more bytes)" if more else "")
-        return Line(item.address + skip, f"data: {text}", data)
-    target, reference = branch_target(item), side.references.get(item.address)
-    if target is not None:
-        text = f"{_stem(item)} -> {place_of(side.co, target)}"
-    elif reference is not None:
-        leads = side.symbol(reference) or place_of(side.co, reference.target)
-        text = f"{_without_literal(item, reference)} -> {leads}"
-    else:
-        text = item.text
-    return Line(item.address, text, item.data)
-
-
 def _pc_relative(
-    original: _Side, rebuilt: _Side, compared: Sequence[_Compared], data: DataPlaces
+    original: Side, rebuilt: Side, compared: Sequence[Compared], data: DataPlaces
 ) -> Iterator[tuple[Finding, int]]:
     """Instructions whose baked distances cannot be right on both sides, for the layout moved.
 
@@ -512,7 +348,7 @@ def _pc_relative(
                 yield Finding(place, item.text, item.text, note), c.pair.a_low
 
 
-def _dont_care(compared: Sequence[_Compared], original: _Side) -> tuple[DontCare, ...]:
+def _dont_care(compared: Sequence[Compared], original: Side) -> tuple[DontCare, ...]:
     """The differing bits of instructions that are the same, by mnemonic, the most bytes first."""
     counts: Counter[str] = Counter()
     sizes: defaultdict[str, Counter[tuple[int, int]]] = defaultdict(Counter)

@@ -41,7 +41,7 @@ _HEAD = 8192
 _TARGET = re.compile(rb'^\s*\.amdgcn_target\s+"amdgcn-amd-amdhsa--([\w:+-]+)"', re.M)
 _FEATURES = re.compile(rb"^// coasm: features((?: [+-][a-z0-9-]+)+)[ \t\r]*$", re.M)
 _VERSION = re.compile(rb"^\s*\.amdhsa_code_object_version\s+([456])\s*$", re.M)
-
+#: Where a kernel of GFX10 to GFX12 may say that its waves have 64 lanes.
 _WAVE64 = re.compile(rb"wavefront_size(?:32\s+0|:\s*64)")
 
 _folders: list[str] = []
@@ -81,6 +81,8 @@ def start_assembler_of(path: str, directory: str | None) -> Llvm | None:
 
     The assembler starts while the metadata is made to follow and the pins are marked.
     """
+    if not os.path.isfile(path):
+        return None  # a pipe is read once
     try:
         with open(path, "rb") as file:
             data = file.read()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -72,3 +75,15 @@ def test_what_the_linker_refuses_is_said_of_the_source(
     said = capsys.readouterr().err
     assert "undefined symbol: nowhere" in said and "kernel.s: the linker refused" in said
     assert "/dev/stdin" not in said
+
+
+def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.s")
+    done = subprocess.run(
+        [sys.executable, "-m", "coasm", "asm", str(tmp_path / "pipe.s")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2 and "not a regular file" in done.stderr
