@@ -520,7 +520,7 @@ def _use(
 
 def mutants(program: Program, rng: random.Random, most: int) -> list[Mutant]:
     """At most *most* mutants that break a rule, of as many sorts and rules as there are."""
-    is_950 = program.processor == "gfx950"
+    is_950 = program.co.target.name == "gfx950"
     by_sort: dict[tuple[str, str], list[Mutant]] = defaultdict(list)
     for chain in chains(program):
         for mutant in (*state_mutants(chain, is_950, rng), *wait_mutants(chain, rng)):

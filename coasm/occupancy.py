@@ -52,19 +52,6 @@ class Occupancy:
     limits: tuple[Limit, ...]
 
 
-# (from this ISA version on, bytes). Source: LLVM, getLdsDwGranularity; for GFX10.3 to GFX12, where
-# the hardware allocates two of the units that the size is encoded in: Mesa, ACO,
-# lds_alloc_granule. A version in between belongs to the entry before it.
-_LDS_GRANULES = (
-    ((6, 0), 256),
-    ((7, 0), 512),
-    ((9, 5), 1280),
-    ((10, 0), 512),
-    ((10, 3), 1024),
-    ((12, 5), 2048),
-)
-
-
 def occupancy(
     processor: Processor, asked: Resources, workgroup_size: int, *, wgp_mode: bool = False
 ) -> Occupancy:
@@ -109,7 +96,7 @@ def occupancy(
             f"{taken} of {family.sgpr_total} in granules of {granule}",
         )
     if asked.lds:
-        granule = [size for since, size in _LDS_GRANULES if since <= processor.version[:2]][-1]
+        granule = family.lds_granule
         taken = -(-asked.lds // granule) * granule
         total = family.lds_bytes * (2 if wgp else 1)
         fits = total // taken if asked.lds <= family.lds_bytes else 0

@@ -19,8 +19,10 @@ __all__ = [
     "Processor",
     "TargetID",
     "VgprFile",
+    "emulated",
     "processor",
     "relative",
+    "with_wait_states",
 ]
 
 #: ELF header ``EI_ABIVERSION`` → code object version.
@@ -49,32 +51,80 @@ class VgprFile(NamedTuple):
 class Family(NamedTuple):
     """What the processors of one hardware generation have in common.
 
-    ``vgpr_files`` has one entry per wave size, the default one first. ``max_waves`` is waves per
-    SIMD, ``lds_bytes`` the LDS that one workgroup can address, ``addressable_sgprs`` the numbered
-    SGPRs of a wave (without VCC, FLAT_SCRATCH and XNACK_MASK), ``sgpr_allocation`` and
-    ``sgpr_total`` the SGPR allocation granule and what the waves of one SIMD share (0: every wave
-    gets all of them). ``max_user_sgprs`` is how many user SGPRs preloaded kernel arguments may
-    take, ``preload_prologue`` the bytes at a kernel's entry that firmware which preloads skips
-    (LLVM AMDGPU usage, "Preloaded Kernel Arguments"; ``needsKernArgPreloadProlog`` says where).
-    ``accum_offset``: AGPRs and VGPRs are one file, divided at an offset that the kernel
-    descriptor holds. ``architected_flat_scratch``: the hardware sets flat scratch up by itself.
-    ``wgp_mode``: a workgroup may run on a whole workgroup processor. ``sgpr_init_bug``: every
-    wave must be given exactly 96 SGPRs.
+    Sources: the features and constants named are LLVM 22's, of ``GCNProcessors.td``, ``AMDGPU.td``
+    and ``AMDGPUBaseInfo.cpp``; tests/test_target.py has LLVM say each of them for each processor.
     """
 
+    #: One entry per wave size that LLVM's assembler takes, the default one first.
     vgpr_files: tuple[VgprFile, ...]
+    #: Wave sizes that the hardware has, the default one first (FeatureWavefrontSize32 and 64).
+    wave_sizes: tuple[int, ...]
+    #: Waves per SIMD (getMaxWavesPerEU).
     max_waves: int
+    #: LDS that one workgroup can address, and the granule that the hardware allocates it in, in
+    #: bytes. Source: getAddressableLocalMemorySize, getLdsDwGranularity; for GFX10.3 to GFX12,
+    #: which allocate two of the units that the size is encoded in: Mesa, ACO, lds_alloc_granule.
     lds_bytes: int
+    lds_granule: int
+    #: The numbered SGPRs of a wave: without VCC, FLAT_SCRATCH and XNACK_MASK.
     addressable_sgprs: int
+    #: Opcodes of the SOP1 instructions that read the program counter or add to it: S_GETPC_B64; on
+    #: GFX12.5 S_GET_PC_I64 and S_ADD_PC_I64. Source: SOPInstructions.td.
+    pc_opcodes: tuple[int, ...]
+    #: SGPR allocation granule, and what the waves of one SIMD share; 0: every wave gets all of them
+    #: and the kernel descriptor counts none.
     sgpr_allocation: int = 0
     sgpr_total: int = 0
-    max_user_sgprs: int = 16
-    accum_offset: bool = False
+    #: SGPRs that are counted for XNACK_MASK and VCC, and for FLAT_SCRATCH and both
+    #: (getNumExtraSGPRs); whether they are of the numbered ones.
+    xnack_mask_sgprs: int = 0
+    flat_scratch_sgprs: int = 0
+    numbers_extra_sgprs: bool = False
+    #: Every wave must be given exactly 96 SGPRs (FeatureSGPRInitBug).
+    sgpr_init_bug: bool = False
+    #: ``.amdhsa_reserve_flat_scratch`` and ``.amdhsa_reserve_xnack_mask`` are directives.
+    reserves_flat_scratch: bool = True
+    reserves_xnack_mask: bool = True
+    #: The hardware sets flat scratch up by itself (FeatureArchitectedFlatScratch).
     architected_flat_scratch: bool = False
+    #: The workgroup's IDs are in TTMP registers, not in SGPRs (FeatureArchitectedSGPRs).
+    architected_sgprs: bool = False
+    #: The three work-item IDs are all in v0 (FeaturePackedTID).
+    packed_workitem_ids: bool = False
+    #: How many user SGPRs preloaded kernel arguments may take (getMaxNumUserSGPRs).
+    max_user_sgprs: int = 16
+    #: Kernel arguments can be preloaded; the bytes at a kernel's entry that firmware which preloads
+    #: skips (AMDGPU usage, "Preloaded Kernel Arguments"; needsKernArgPreloadProlog).
     kernarg_preload: bool = False
     preload_prologue: int = 0
+    #: AGPRs and VGPRs are one file, divided at an offset that the kernel descriptor holds.
+    accum_offset: bool = False
+    #: S_SET_VGPR_MSB says which VGPRs from 256 on are meant (Feature1024AddressableVGPRs).
+    vgpr_msb: bool = False
+    #: 16-bit instructions can name halves of VGPRs, v3.l and v3.h (FeatureTrue16BitInsts).
+    true16: bool = False
+    #: A workgroup may run on a whole workgroup processor.
     wgp_mode: bool = False
-    sgpr_init_bug: bool = False
+    #: FP8 and BF8 are the FNUZ formats, not those of OCP. Source: ROCm, "Data types and precision
+    #: support"; Clang, ``__builtin_amdgcn_cvt_*`` in HIP's amd_hip_fp8.h.
+    fnuz: bool = False
+    #: Loads to LDS of three and four dwords (FeatureLdsLoadB96_B128).
+    wide_lds_loads: bool = False
+    #: A 64-bit shift by the last VGPR that the wave has is wrong. Source: hasShift64HighRegBug, of
+    #: gfx90a alone in LLVM 22, of those behind it too in later ones.
+    shift64_bug: bool = False
+    #: V_DOT instructions do not heed op_sel (hasDOTOpSelHazard; validateOpSel refuses them).
+    dot_op_sel_bug: bool = False
+    #: V_PK_FMA_F32 and the like mis-execute with some op_sel. Source: rocMLIR, pull request 2459;
+    #: hasPkF32InvalidOpSel of LLVM after 22.
+    pk_f32_op_sel_bug: bool = False
+    #: S_NOP's operand has four bits. Source: CDNA3 and CDNA4 ISA guides, S_NOP.
+    nop_of_4_bits: bool = False
+    #: The column of :mod:`coasm.linter.hazards` and :mod:`coasm.linter.passes` that is for it;
+    #: empty where lint has no rules for wait states and waits.
+    wait_states: str = ""
+    #: Whether the emulator runs its kernels.
+    emulated: bool = False
 
     def vgpr_file(self, wave_size: int) -> VgprFile:
         """The register file of that wave size.
@@ -97,40 +147,96 @@ _VGPR_1536 = (VgprFile(32, 8, 24, 1536), VgprFile(64, 4, 12, 768))
 # The hardware has wave32 only; LLVM's assembler takes `.amdhsa_wavefront_size32 0` all the same.
 _VGPR_12_5 = (VgprFile(32, 16, 16, 1024), VgprFile(64, 8, 8, 512))
 
-_GFX6 = Family(_VGPR_GCN, 10, 32 * _K, 104, 8, 512)
-_GFX7 = _GFX6._replace(lds_bytes=64 * _K)
-_GFX8 = Family(_VGPR_GCN, 10, 64 * _K, 102, 16, 800)
-_GFX8_BUG = _GFX8._replace(addressable_sgprs=96, sgpr_init_bug=True)
+_GFX6 = Family(
+    vgpr_files=_VGPR_GCN,
+    wave_sizes=(64,),
+    max_waves=10,
+    lds_bytes=32 * _K,
+    lds_granule=256,
+    addressable_sgprs=104,
+    pc_opcodes=(0x1F,),
+    sgpr_allocation=8,
+    sgpr_total=512,
+    flat_scratch_sgprs=4,
+    numbers_extra_sgprs=True,
+    reserves_flat_scratch=False,
+    reserves_xnack_mask=False,
+)
+_GFX7 = _GFX6._replace(lds_bytes=64 * _K, lds_granule=512, reserves_flat_scratch=True)
+_GFX8 = _GFX7._replace(
+    addressable_sgprs=102,
+    pc_opcodes=(0x1C,),
+    sgpr_allocation=16,
+    sgpr_total=800,
+    xnack_mask_sgprs=4,
+    flat_scratch_sgprs=6,
+    numbers_extra_sgprs=False,
+    reserves_xnack_mask=True,
+)
+_GFX8_BUG = _GFX8._replace(addressable_sgprs=96, sgpr_init_bug=True, numbers_extra_sgprs=True)
 _GFX9 = _GFX8
-_GFX90A = Family(
-    _VGPR_CDNA,
-    8,
-    64 * _K,
-    102,
-    16,
-    800,
-    accum_offset=True,
+_GFX90A = _GFX9._replace(
+    vgpr_files=_VGPR_CDNA,
+    max_waves=8,
+    packed_workitem_ids=True,
     kernarg_preload=True,
     preload_prologue=256,
+    accum_offset=True,
+    shift64_bug=True,
+    nop_of_4_bits=True,
 )
-_GFX94 = _GFX90A._replace(architected_flat_scratch=True)
-_GFX95 = _GFX94._replace(lds_bytes=160 * _K)
-_GFX10_1 = Family(_VGPR_10_1, 20, 64 * _K, 106, wgp_mode=True)
-_GFX10_3 = Family(_VGPR_10_3, 16, 64 * _K, 106, wgp_mode=True)
-_GFX11 = _GFX10_3._replace(architected_flat_scratch=True)
+_GFX94_GENERIC = _GFX90A._replace(
+    reserves_flat_scratch=False, architected_flat_scratch=True, dot_op_sel_bug=True
+)
+_GFX94 = _GFX94_GENERIC._replace(fnuz=True, wait_states="gfx942", emulated=True)
+_GFX95 = _GFX94._replace(
+    lds_bytes=160 * _K,
+    lds_granule=1280,
+    fnuz=False,
+    wide_lds_loads=True,
+    pk_f32_op_sel_bug=True,
+    wait_states="gfx950",
+)
+_GFX10_1 = Family(
+    vgpr_files=_VGPR_10_1,
+    wave_sizes=(32, 64),
+    max_waves=20,
+    lds_bytes=64 * _K,
+    lds_granule=512,
+    addressable_sgprs=106,
+    pc_opcodes=(0x1F,),
+    wgp_mode=True,
+)
+_GFX10_3 = _GFX10_1._replace(vgpr_files=_VGPR_10_3, max_waves=16, lds_granule=1024)
+_GFX11 = _GFX10_3._replace(
+    pc_opcodes=(0x47,),
+    reserves_flat_scratch=False,
+    architected_flat_scratch=True,
+    packed_workitem_ids=True,
+    true16=True,
+)
 _GFX11_BIG = _GFX11._replace(vgpr_files=_VGPR_1536)
-_GFX12 = _GFX11_BIG
-_GFX12_5 = _GFX11._replace(
+_GFX12 = _GFX11_BIG._replace(architected_sgprs=True)
+_GFX12_5 = _GFX12._replace(
     vgpr_files=_VGPR_12_5,
+    wave_sizes=(32,),
     lds_bytes=320 * _K,
+    lds_granule=2048,
+    pc_opcodes=(0x47, 0x4B),
     max_user_sgprs=32,
     kernarg_preload=True,
+    vgpr_msb=True,
     wgp_mode=False,
 )
 
 
 class Processor(NamedTuple):
-    """One LLVM processor: its name, its ``EF_AMDGPU_MACH`` value and which settings it knows."""
+    """One LLVM processor: its name, its ``EF_AMDGPU_MACH`` value and which settings it knows.
+
+    LLVM knows it from major version ``llvm_since`` to before ``llvm_before`` (0: as long as coasm
+    works with it). ``relative`` is the processor that has all its instructions, in the same
+    encodings, where there is one: what is there for that one serves it too.
+    """
 
     name: str
     mach: int
@@ -139,17 +245,50 @@ class Processor(NamedTuple):
     sramecc: bool
     generic: bool
     family: Family
+    llvm_since: int = 0
+    llvm_before: int = 0
+    relative: str = ""
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def between(self, since: tuple[int, ...], before: tuple[int, ...]) -> bool:
+        """Whether its GFX version is from *since* to below *before*: columns of other tables."""
+        return since <= self.version < before
 
 
 def _p(
-    name: str, mach: int, version: tuple[int, int, int], family: Family, settings: str = ""
+    name: str,
+    mach: int,
+    version: tuple[int, int, int],
+    family: Family,
+    settings: str = "",
+    llvm_since: int = 0,
 ) -> Processor:
     return Processor(
-        name, mach, version, "x" in settings, "s" in settings, name.endswith("-generic"), family
+        name,
+        mach,
+        version,
+        "x" in settings,
+        "s" in settings,
+        name.endswith("-generic"),
+        family,
+        llvm_since,
     )
 
 
-# "x": the target ID may name xnack, "s": it may name sramecc.
+def _dropped(name: str, mach: int, version: tuple[int, int, int]) -> Processor:
+    """A relative of gfx942 that LLVM 22 no longer knows.
+
+    Source: llvm-project pull request 126763, which removed them (compilers made their stores
+    ``sc0 sc1``; they differ in nothing else).
+    """
+    return _p(name, mach, version, _GFX94, "xs")._replace(llvm_before=22, relative="gfx942")
+
+
+# "x": the target ID may name xnack, "s": it may name sramecc. The number is the LLVM that knows the
+# processor first, where not all that coasm works with do. Source: `clang -print-supported-cpus` of
+# LLVM 19 and 22.
 _ALL = (
     _p("gfx600", 0x20, (6, 0, 0), _GFX6),
     _p("gfx601", 0x21, (6, 0, 1), _GFX6),
@@ -173,12 +312,12 @@ _ALL = (
     _p("gfx909", 0x31, (9, 0, 9), _GFX9, "x"),
     _p("gfx90a", 0x3F, (9, 0, 10), _GFX90A, "xs"),
     _p("gfx90c", 0x32, (9, 0, 12), _GFX9, "x"),
-    _p("gfx940", 0x40, (9, 4, 0), _GFX94, "xs"),
-    _p("gfx941", 0x4B, (9, 4, 1), _GFX94, "xs"),
+    _dropped("gfx940", 0x40, (9, 4, 0)),
+    _dropped("gfx941", 0x4B, (9, 4, 1)),
     _p("gfx942", 0x4C, (9, 4, 2), _GFX94, "xs"),
-    _p("gfx950", 0x4F, (9, 5, 0), _GFX95, "xs"),
+    _p("gfx950", 0x4F, (9, 5, 0), _GFX95, "xs", 22),
     _p("gfx9-generic", 0x51, (9, 0, 0), _GFX9, "x"),
-    _p("gfx9-4-generic", 0x5F, (9, 4, 0), _GFX94, "xs"),
+    _p("gfx9-4-generic", 0x5F, (9, 4, 0), _GFX94_GENERIC, "xs", 22),
     _p("gfx1010", 0x33, (10, 1, 0), _GFX10_1, "x"),
     _p("gfx1011", 0x34, (10, 1, 1), _GFX10_1, "x"),
     _p("gfx1012", 0x35, (10, 1, 2), _GFX10_1, "x"),
@@ -199,13 +338,13 @@ _ALL = (
     _p("gfx1150", 0x43, (11, 5, 0), _GFX11),
     _p("gfx1151", 0x4A, (11, 5, 1), _GFX11_BIG),
     _p("gfx1152", 0x55, (11, 5, 2), _GFX11),
-    _p("gfx1153", 0x58, (11, 5, 3), _GFX11),
+    _p("gfx1153", 0x58, (11, 5, 3), _GFX11, llvm_since=22),
     _p("gfx11-generic", 0x54, (11, 0, 3), _GFX11),
     _p("gfx1200", 0x48, (12, 0, 0), _GFX12),
     _p("gfx1201", 0x4E, (12, 0, 1), _GFX12),
     _p("gfx12-generic", 0x59, (12, 0, 0), _GFX12),
-    _p("gfx1250", 0x49, (12, 5, 0), _GFX12_5, "xs"),
-    _p("gfx1251", 0x5A, (12, 5, 1), _GFX12_5, "xs"),
+    _p("gfx1250", 0x49, (12, 5, 0), _GFX12_5, "xs", 22),
+    _p("gfx1251", 0x5A, (12, 5, 1), _GFX12_5, "xs", 22),
 )
 
 #: Every processor coasm knows, by its LLVM name.
@@ -213,15 +352,20 @@ PROCESSORS = {p.name: p for p in _ALL}
 _BY_MACH = {p.mach: p for p in _ALL}
 
 
-#: Processors that LLVM has dropped (by LLVM 22) → the one that has all their instructions, in the
-#: same encodings: what is there for that one serves them too. Source: llvm-project pull request
-#: 126763, which removed them (compilers made their stores `sc0 sc1`; they differ in nothing else).
-_RELATIVES = {"gfx940": "gfx942", "gfx941": "gfx942"}
-
-
 def relative(name: str) -> str:
     """The processor whose instructions those of *name* are: nearly always itself."""
-    return _RELATIVES.get(name, name)
+    found = PROCESSORS.get(name)
+    return found.relative or name if found else name
+
+
+def emulated() -> tuple[str, ...]:
+    """The processors that the emulator runs, without those that only have a relative there."""
+    return tuple(p.name for p in PROCESSORS.values() if p.family.emulated and not p.relative)
+
+
+def with_wait_states() -> tuple[str, ...]:
+    """The processors that lint has rules for wait states and waits for, without relatives."""
+    return tuple(p.name for p in PROCESSORS.values() if p.family.wait_states and not p.relative)
 
 
 def processor(name: str) -> Processor:

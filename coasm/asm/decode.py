@@ -29,17 +29,18 @@ _SAFE_NAMES = re.compile(r"[\w.$@\0-]*", re.ASCII)
 def features(co: CodeObject) -> tuple[str, ...]:
     """The subtarget features, beside the processor's own, that the object's text is in.
 
-    The settings that its target ID names, and ``+wavefrontsize64`` where a GFX10 or later object
-    holds only kernels of 64 lanes (their VCC operands are spelled ``vcc``, not ``vcc_lo``).
+    The settings that its target ID names, and ``+wavefrontsize64`` where an object for a target
+    whose waves have 32 lanes by default holds only kernels of 64 (their VCC operands are spelled
+    ``vcc``, not ``vcc_lo``).
     """
     named = [
         f"{'+' if value == 'on' else '-'}{name}"
         for name, value in (("sramecc", co.target.sramecc), ("xnack", co.target.xnack))
         if value in ("on", "off") and not (value == "off" and co.code_object_version == 3)
     ]
-    if co.target.processor.version[0] >= 10:
+    if 64 in co.target.processor.family.wave_sizes[1:]:
         sizes = {kernel.metadata.get(".wavefront_size") for kernel in co.kernels}
-        if sizes == {64} and co.target.processor.version[:2] < (12, 5):
+        if sizes == {64}:
             named.append("+wavefrontsize64")
     return tuple(named)
 
@@ -108,7 +109,7 @@ def decode(
             section.index: Code.of(_section_items(co, llvm, section, lines, mattr))
             for section in co.code_sections
         }
-    if co.target.processor.version[:2] == (12, 5) and has_states(code):
+    if co.target.processor.family.vgpr_msb and has_states(code):
         lists = {index: list(section_code) for index, section_code in code.items()}
         lists = with_registers(co, llvm, lists, mattr)
         return {index: Code.of(items) for index, items in lists.items()}

@@ -35,12 +35,13 @@ __all__ = [
 ]
 
 
-def _gfx125(processor: Processor) -> bool:
-    return processor.version[:2] == (12, 5)
+#: Targets of a row: from this GFX version on and below that one.
+Versions = tuple[tuple[int, ...], tuple[int, ...]]
 
-
-def _gfx950(processor: Processor) -> bool:
-    return processor.version == (9, 5, 0)
+_GFX950: Versions = (9, 5), (9, 6)
+_GFX10: Versions = (10,), (99,)
+_GFX120: Versions = (12, 0), (12, 1)
+_GFX125: Versions = (12, 5), (12, 6)
 
 
 class DontCare(NamedTuple):
@@ -50,7 +51,7 @@ class DontCare(NamedTuple):
     """
 
     what: str
-    targets: Callable[[Processor], bool]
+    targets: Versions
     size: int
     mask: int
     value: int
@@ -74,7 +75,7 @@ DONT_CARE: tuple[DontCare, ...] = (
     *(
         DontCare(
             f"v_wmma_scale{width}_f32_{shape}",
-            _gfx125,
+            _GFX125,
             16,
             0xFFFF0000 << 64 | 0xFFFF0000,
             tail << 64 | head,
@@ -86,15 +87,15 @@ DONT_CARE: tuple[DontCare, ...] = (
             ("32x16x128_f4", 0xCC880000, _FP4_TAIL),
         )
     ),
-    DontCare("v_wmma_f32_32x16x128_f4", _gfx125, 8, 0xFFFF0000, 0xCC880000, _FP4_TAIL),
+    DontCare("v_wmma_f32_32x16x128_f4", _GFX125, 8, 0xFFFF0000, 0xCC880000, _FP4_TAIL),
     *(
-        DontCare(f"v_wmma_ld_scale{width}_paired_b{bits}", _gfx125, 8, 0xFFFF0000, head, _LD_SCALE)
+        DontCare(f"v_wmma_ld_scale{width}_paired_b{bits}", _GFX125, 8, 0xFFFF0000, head, _LD_SCALE)
         for width, bits, head in (("", 32, 0xCC350000), ("16", 64, 0xCC3A0000))
     ),
     # VIMAGE with no address and no data: dim (bit 0), the A16-like bit 22 and rsrc's upper bits.
     DontCare(
         "tensor_load_to_lds / tensor_store_from_lds",
-        _gfx125,
+        _GFX125,
         12,
         0xFFBF0000,
         0xD0310000,
@@ -106,7 +107,7 @@ DONT_CARE: tuple[DontCare, ...] = (
 @cache
 def dont_care_rows(processor: Processor) -> tuple[DontCare, ...]:
     """The rows of :data:`DONT_CARE` for *processor*."""
-    return tuple(row for row in DONT_CARE if row.targets(processor))
+    return tuple(row for row in DONT_CARE if processor.between(*row.targets))
 
 
 def decodable(processor: Processor, data: bytes) -> bytes:
@@ -132,21 +133,17 @@ _ONE_SOURCE = re.compile(
 _SRC1_IS_128 = 0x00010000_00000000
 
 
-def _gfx10(processor: Processor) -> bool:
-    return processor.version[0] >= 10
-
-
 #: Mnemonic → (bits LLVM clears, bits LLVM sets), over the whole encoding; rows add up.
-DROPPED: tuple[tuple[Callable[[Processor], bool], re.Pattern[str], int, int], ...] = (
+DROPPED: tuple[tuple[Versions, re.Pattern[str], int, int], ...] = (
     # op_sel and op_sel_hi of the accumulator, src2.
-    (_gfx950, re.compile(r"v_mfma_scale_f32_"), 0x6000, 0),
+    (_GFX950, re.compile(r"v_mfma_scale_f32_"), 0x6000, 0),
     # op_sel_hi[2] of the absent src2, set as for every VOP3P default; src2 itself reads 0.
-    (_gfx125, re.compile(r"v_pk_(?:mul|add)_f32$"), 0x04000000_00000000, 0x4000),
-    (_gfx125, re.compile(r"v_cvt_pk_bf16_f32$"), 0x04000000_00000000, 0),
-    (_gfx125, re.compile(r"v_nop$"), 0x1FF, 0),
-    (_gfx10, re.compile(r"v_mov_b16_e32$"), 0xFFFF0000_00000000, 0),
-    (_gfx10, _TWO_SOURCES, _SRC2_IS_128, 0),
-    (_gfx10, _ONE_SOURCE, _SRC2_IS_128 | _SRC1_IS_128, 0),
+    (_GFX125, re.compile(r"v_pk_(?:mul|add)_f32$"), 0x04000000_00000000, 0x4000),
+    (_GFX125, re.compile(r"v_cvt_pk_bf16_f32$"), 0x04000000_00000000, 0),
+    (_GFX125, re.compile(r"v_nop$"), 0x1FF, 0),
+    (_GFX10, re.compile(r"v_mov_b16_e32$"), 0xFFFF0000_00000000, 0),
+    (_GFX10, _TWO_SOURCES, _SRC2_IS_128, 0),
+    (_GFX10, _ONE_SOURCE, _SRC2_IS_128 | _SRC1_IS_128, 0),
 )
 
 
@@ -154,7 +151,7 @@ def dropped(processor: Processor, mnemonic: str) -> tuple[int, int]:
     """(bits to clear, bits to set) that lead from AMD's encoding to LLVM's, as far as known."""
     cleared = added = 0
     for targets, pattern, clear, bits in DROPPED:
-        if targets(processor) and pattern.match(mnemonic):
+        if processor.between(*targets) and pattern.match(mnemonic):
             cleared |= clear
             added |= bits
     return cleared, added
@@ -204,19 +201,19 @@ def _packed_scalar(match: re.Match[str]) -> tuple[str, int]:
 #: (targets, mnemonics, pattern of the text, its other spelling and the bits that it clears)
 RESPELLINGS: tuple[
     tuple[
-        Callable[[Processor], bool],
+        Versions,
         re.Pattern[str],
         re.Pattern[str],
         Callable[[re.Match[str]], tuple[str, int]],
     ],
     ...,
-] = ((_gfx125, re.compile(r"v_pk_(?:fma|mul|add)_f32$"), _PACKED, _packed_scalar),)
+] = ((_GFX125, re.compile(r"v_pk_(?:fma|mul|add)_f32$"), _PACKED, _packed_scalar),)
 
 
 def has_respellings(processor: Processor, mnemonic: str = "") -> bool:
     """Whether any row of :data:`RESPELLINGS` is for *processor* and, if it is given, *mnemonic*."""
     return any(
-        targets(processor) and (not mnemonic or names.match(mnemonic))
+        processor.between(*targets) and (not mnemonic or names.match(mnemonic))
         for targets, names, *_ in RESPELLINGS
     )
 
@@ -227,16 +224,12 @@ def respell(processor: Processor, text: str) -> tuple[str, int] | None:
     With it the bits of the encoding that the other spelling clears; None where none is known.
     """
     for targets, _, pattern, rewrite in RESPELLINGS:
-        match = pattern.match(text) if targets(processor) else None
+        match = pattern.match(text) if processor.between(*targets) else None
         if match:
             changed = rewrite(match)
             if changed[0] != text:
                 return changed
     return None
-
-
-def _gfx120(processor: Processor) -> bool:
-    return processor.version[:2] == (12, 0)
 
 
 # The first source of both halves, and the second, is the same VGPR.
@@ -249,14 +242,16 @@ _SAME_SRC1 = re.compile(
 #: (targets, mnemonics, pattern of the text). The halves of a VOPD instruction must read different
 #: VGPR banks, but on GFX12 compilers since ROCm 7.15 let both read the same VGPR, as two moves
 #: could before. Source: LLVM 22, AMDGPUBaseInfo.cpp, getInvalidCompOperandIndex.
-DOUBTFUL: tuple[tuple[Callable[[Processor], bool], re.Pattern[str], re.Pattern[str]], ...] = (
-    (_gfx120, re.compile(r"v_dual_"), _SAME_SRC0),
-    (_gfx120, re.compile(r"v_dual_"), _SAME_SRC1),
+DOUBTFUL: tuple[tuple[Versions, re.Pattern[str], re.Pattern[str]], ...] = (
+    (_GFX120, re.compile(r"v_dual_"), _SAME_SRC0),
+    (_GFX120, re.compile(r"v_dual_"), _SAME_SRC1),
 )
 
 
 def doubtful(processor: Processor, mnemonic: str) -> list[re.Pattern[str]]:
     """The patterns of :data:`DOUBTFUL` for *mnemonic* on *processor*."""
     return [
-        text for targets, names, text in DOUBTFUL if targets(processor) and names.match(mnemonic)
+        text
+        for targets, names, text in DOUBTFUL
+        if processor.between(*targets) and names.match(mnemonic)
     ]

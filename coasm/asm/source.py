@@ -491,7 +491,7 @@ def _metadata_version(texts: list[str]) -> int:
 
 def _wave_feature(target: TargetID, texts: list[str]) -> tuple[str, ...]:
     """64 lanes, where the target has waves of 32 as well and all kernels say so."""
-    if not 10 <= target.processor.version[0] < 13:
+    if len(target.processor.family.vgpr_files) == 1:
         return ()
     sizes = {
         int(size)
@@ -506,11 +506,12 @@ def _wave_feature(target: TargetID, texts: list[str]) -> tuple[str, ...]:
 
 def _other_features(source: _Source, what: Declared) -> Iterator[Declared]:
     """What else a source may have been written for, where LLVM refuses it as it is."""
-    if what.target.processor.version[0] < 10 or _search(_FEATURES, [source.text]):
+    family = what.target.processor.family
+    if len(family.vgpr_files) == 1 or _search(_FEATURES, [source.text]):
         return
     waves = [what.features, () if what.features else (_WAVE64,)]
     halves: list[tuple[str, ...]] = [()]
-    if what.target.processor.version[0] >= 11:
+    if family.true16:
         halves += [(_TRUE16,), (_FAKE16,)]
     for wave in waves:
         for half in halves:

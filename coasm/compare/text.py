@@ -13,17 +13,6 @@ from coasm.target import Processor
 
 __all__ = ["check_text"]
 
-# The opcodes of S_GETPC_B64 (gfx1250: S_GET_PC_I64) and S_ADD_PC_I64 by the first GFX version that
-# has them. Source: LLVM 22, SOPInstructions.td. SOP1 is 101111101 in the topmost nine bits of a
-# word, the opcode in bits 8 to 15.
-_PC_OPCODES = (
-    ((12, 5), (0x47, 0x4B)),
-    ((11,), (0x47,)),
-    ((10,), (0x1F,)),
-    ((8,), (0x1C,)),
-    ((6,), (0x1F,)),
-)
-
 
 def check_text(
     original: CodeObject, rebuilt: CodeObject, llvm: Llvm | None = None
@@ -82,7 +71,7 @@ def _reaches_out(original: CodeObject, rebuilt: CodeObject) -> bool:
 
 def _may_read_pc(code: bytes, processor: Processor) -> bool:
     """Whether any word of *code* could be an instruction that reads the program counter."""
-    opcodes = next(found for since, found in _PC_OPCODES if processor.version >= since)
-    wanted = {0xBE800000 | opcode << 8 for opcode in opcodes}
+    # SOP1 is 101111101 in the topmost nine bits of a word, the opcode in bits 8 to 15.
+    wanted = {0xBE800000 | opcode << 8 for opcode in processor.family.pc_opcodes}
     words = struct.unpack_from(f"<{len(code) // 4}I", code)
     return any(word & 0xFF80FF00 in wanted for word in words)

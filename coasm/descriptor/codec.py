@@ -119,7 +119,7 @@ def _meaning(name: str, descriptor: Descriptor) -> str:
     if name == "granulated_workitem_vgpr_count":
         granule = proc.family.vgpr_file(descriptor.wave_size).encoding
         return f" ({(value + 1) * granule} VGPRs)"
-    if name == "granulated_wavefront_sgpr_count" and proc.version < (10,):
+    if name == "granulated_wavefront_sgpr_count" and proc.family.sgpr_total:
         return f" ({(value + 1) * 8} SGPRs)"
     if name == "accum_offset":
         return f" (AGPRs start at VGPR {(value + 1) * 4})"

@@ -76,7 +76,7 @@ def resources(data: bytes, target: TargetID) -> Resources:
     proc = target.processor
     file = proc.family.vgpr_file(d.wave_size)
     vgprs = (d["granulated_workitem_vgpr_count"] + 1) * file.encoding
-    counted = proc.version < (10,)
+    counted = proc.family.sgpr_total > 0
     users, first = [], 0
     preload = ("kernarg_preload_length", d["kernarg_preload_length"])
     for name, count in (*USER_SGPRS, preload):

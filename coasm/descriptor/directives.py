@@ -110,7 +110,7 @@ def encode(lines: Iterable[str], target: TargetID, code_object_version: int) -> 
         raise AssemblyError(
             f"{_USER_SGPR_COUNT} {count}: smaller than the {implied} implied by enabled user SGPRs"
         )
-    if count >= 1 << (6 if proc.version >= (12, 5) else 5):
+    if count >= 1 << next(f.width for f in fields_of(proc) if f.name == "user_sgpr_count"):
         raise AssemblyError(f"{count} user SGPRs: too many user SGPRs enabled")
     length = values.get("kernarg_preload_length", 0)
     kernarg_size = values["kernarg_size"]
@@ -135,9 +135,9 @@ def encode(lines: Iterable[str], target: TargetID, code_object_version: int) -> 
 def _parse(lines: Iterable[str], target: TargetID) -> dict[str, int]:
     proc = target.processor
     known = {field.directive for field in fields_of(proc) if field.directive} | {_VCC}
-    if proc.version >= (7,) and not proc.family.architected_flat_scratch:
+    if proc.family.reserves_flat_scratch:
         known.add(_FLAT_SCRATCH)
-    if proc.version >= (8,):
+    if proc.family.reserves_xnack_mask:
         known.add(_XNACK)
     given: dict[str, int] = {}
     for line in lines:
@@ -163,14 +163,12 @@ def _xnack(target: TargetID) -> bool:
 
 def extra_sgprs(target: TargetID, vcc: int, flat_scratch: int) -> int:
     """How many SGPRs the assembler adds: it counts as ``getNumExtraSGPRs`` does."""
-    proc = target.processor
-    if proc.version >= (10,):
+    family = target.processor.family
+    if not family.sgpr_total:
         return 0  # the field is reserved: nothing is counted
-    if proc.version < (8,):
-        return 4 if flat_scratch else 2 * vcc
-    if flat_scratch or proc.family.architected_flat_scratch:
-        return 6
-    return 4 if _xnack(target) else 2 * vcc
+    if flat_scratch or family.architected_flat_scratch:
+        return family.flat_scratch_sgprs
+    return family.xnack_mask_sgprs if _xnack(target) else 2 * vcc
 
 
 def _blocks(count: int, granule: int) -> int:
@@ -178,14 +176,13 @@ def _blocks(count: int, granule: int) -> int:
 
 
 def _sgpr_blocks(proc: Processor, count: int, extra: int) -> int:
-    if proc.version >= (10,):
+    family = proc.family
+    if not family.sgpr_total:
         return 0
-    limit = proc.family.addressable_sgprs
-    # GFX8 and later allocate the extra SGPRs beyond the addressable ones, all others within.
-    within = proc.version < (8,) or proc.family.sgpr_init_bug
-    if count + (extra if within else 0) > limit:
+    limit = family.addressable_sgprs
+    if count + (extra if family.numbers_extra_sgprs else 0) > limit:
         raise AssemblyError(f"{_NEXT_SGPR} {count}: value out of range")
-    return _blocks(limit if proc.family.sgpr_init_bug else count + extra, 8)
+    return _blocks(limit if family.sgpr_init_bug else count + extra, 8)
 
 
 def _implied_user_sgprs(values: Mapping[str, int]) -> int:
@@ -266,13 +263,12 @@ def _next_free_vgpr(descriptor: Descriptor, noted: int | None) -> int:
 def _sgpr_lines(descriptor: Descriptor, noted: int | None) -> Iterator[str]:
     target = descriptor.target
     proc, family = target.processor, target.processor.family
-    if proc.version >= (10,):
+    if not family.sgpr_total:
         # The assembler writes 0 whatever the count: the note's is the one a reader knows.
         yield f"{_NEXT_SGPR} {family.addressable_sgprs if noted is None else noted}"
         return
     blocks = descriptor["granulated_wavefront_sgpr_count"]
-    can_drop_flat = proc.version >= (7,) and not family.architected_flat_scratch
-    reserved = ((1, 1), (1, 0), (0, 0)) if can_drop_flat else ((1, 1), (0, 1))
+    reserved = ((1, 1), (1, 0), (0, 0)) if family.reserves_flat_scratch else ((1, 1), (0, 1))
     # Notes of AMD's assembler leave the extra SGPRs out, LLVM's count them: the first reading that
     # encodes to the stored granules is taken; where neither does, the largest count that does.
     trials = [

@@ -62,7 +62,7 @@ class Field(NamedTuple):
         """Whether the descriptors of *proc* have this field."""
         family = proc.family
         return (
-            self.since <= proc.version < self.before
+            proc.between(self.since, self.before)
             and (not self.needs or bool(getattr(family, self.needs)))
             and not (self.lacks and getattr(family, self.lacks))
         )

@@ -153,7 +153,7 @@ class Machine:
         self.layout = Layout(vgprs, max(0, asked.vgprs - offset))
         # The hardware allocates SGPRs in groups of 16.
         self.sgprs = min(102, -(-(asked.sgprs or 102) // 16) * 16)
-        self.fnuz = self.co.target.processor.version < (9, 5)
+        self.fnuz = self.co.target.processor.family.fnuz
         self.constants: list[Array] = []
         self._constant_at: dict[int, int] = {}
         self.blocks: dict[tuple[int, int, int], _Block] = {}

@@ -963,7 +963,7 @@ def _buffer_load(name: str, size: int, how: str) -> Callable[[Context, Parsed], 
         machine = ctx.machine
         if "lds" in parsed.modifiers:
             processor = machine.co.target.processor
-            if size > 4 and processor.version < GFX950:
+            if size > 4 and not processor.family.wide_lds_loads:
                 raise Fault(f"{processor.name} has no {parsed.mnemonic} to LDS")
             buffer = Buffer(ctx, parsed, 0)
             send = _dma(ctx, name, parsed.number("offset"))

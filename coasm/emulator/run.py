@@ -19,16 +19,14 @@ from coasm.emulator.machine import Machine, Stopped, now
 from coasm.emulator.memory import Memory
 from coasm.emulator.program import EMPTY, Program, program_of
 from coasm.errors import UnsupportedError
-from coasm.target import relative
+from coasm.target import emulated
 
 if TYPE_CHECKING:
     from coasm.codeobject import CodeObject, Kernel
     from coasm.emulator import Options, Outcome
     from coasm.llvm import Llvm
 
-__all__ = ["TARGETS", "run"]
-
-TARGETS = ("gfx942", "gfx950")
+__all__ = ["run"]
 
 #: Bytes of registers, LDS and scratch that one chunk of workgroups may take.
 CHUNK_BYTES = 96 << 20
@@ -128,9 +126,9 @@ def _check(
     lds: int,
 ) -> None:
     processor = co.target.processor
-    if relative(processor.name) not in TARGETS:
+    if not processor.family.emulated:
         raise UnsupportedError(
-            f"{co.name}: {processor.name} is not emulated; {' and '.join(TARGETS)} are"
+            f"{co.name}: {processor.name} is not emulated; {' and '.join(emulated())} are"
         )
     for what, sizes in (("grid", grid), ("workgroup", workgroup)):
         if len(sizes) != 3 or min(sizes) < 1:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from coasm.errors import DeviceError, LaunchError, UnsupportedError
 from coasm.launch.device import Device
 from coasm.launch.emulated import Emulator
-from coasm.target import TargetID, relative
+from coasm.target import TargetID, emulated
 
 if TYPE_CHECKING:
     from coasm.emulator import Options
@@ -17,9 +17,6 @@ __all__ = ["BACKENDS", "open_device"]
 
 #: What ``--backend`` takes.
 BACKENDS = ("auto", "emulator", "hip")
-
-#: Targets that the emulator runs.
-EMULATED = ("gfx942", "gfx950")
 
 
 def open_device(
@@ -51,10 +48,10 @@ def open_device(
             if backend == "hip":
                 raise
             reason = f"no usable GPU ({error}): using the emulator"
-    if relative(target.name) not in EMULATED:
+    if not target.processor.family.emulated:
         because = f"; {reason}" if reason else ""
         raise UnsupportedError(
-            f"the emulator runs {' and '.join(EMULATED)}, not {target.name}{because}"
+            f"the emulator runs {' and '.join(emulated())}, not {target.name}{because}"
         )
     from coasm.llvm import find_llvm
 

@@ -158,7 +158,7 @@ def text_fits(text: str, co: CodeObject) -> bool:
     nothing: the code has to be looked at.
     """
     # GFX12.5 names VGPRs from 256 on by other means than their operand.
-    told = named_in(text) if co.target.processor.version < (12, 5) else None
+    told = None if co.target.processor.family.vgpr_msb else named_in(text)
     if told is None:
         return False
     named, last = told

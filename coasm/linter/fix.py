@@ -17,12 +17,13 @@ from coasm.asm.source import NO_OPTIONS, SourceOptions
 from coasm.errors import CoasmError, UnsupportedError
 from coasm.isa.waits import LGKM_MAX, VM_MAX, waits_of
 from coasm.linter.findings import ADVICE, ERROR, Finding
-from coasm.linter.lint import TARGETS, allowed_rules
+from coasm.linter.lint import allowed_rules
 from coasm.linter.program import Program
 from coasm.linter.sources import Source, listing_source
 from coasm.linter.states import violations
 from coasm.linter.strict import check_strict
 from coasm.linter.waits import check_waits
+from coasm.target import with_wait_states
 
 __all__ = ["Change", "Fixed", "fix"]
 
@@ -111,10 +112,10 @@ def fix(
     """
     source = listing_source(text, name, llvm, options=options)
     program = source.program
-    if program.processor not in TARGETS:
+    if not program.family.wait_states:
         raise UnsupportedError(
-            f"{name}: no rules for wait states and waits of {program.processor} (there are for "
-            f"{' and '.join(TARGETS)})"
+            f"{name}: no rules for wait states and waits of {program.co.target.name} "
+            f"(there are for {' and '.join(with_wait_states())})"
         )
     repair = _Repair(source, advice)
     demands = repair.demands()

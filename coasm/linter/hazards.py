@@ -24,7 +24,8 @@ from coasm.linter.operation import (
 
 __all__ = ["FARTHEST", "HAZARDS", "WRITTEN", "Hazard", "States"]
 
-#: By target, or one number for both; within it by the producer's passes, or one number.
+#: By column (:class:`~coasm.target.Family`, ``wait_states``), or one number for all; within it by
+#: the producer's passes, or one number.
 States = int | Mapping[int, int] | Mapping[str, int] | Mapping[str, Mapping[int, int]]
 
 

@@ -19,15 +19,12 @@ from coasm.linter.program import Program, parts
 from coasm.linter.rules import RULES, close_rule
 from coasm.linter.since import Known, split_known
 from coasm.linter.sources import Source, listing_source, object_source, open_source
+from coasm.target import with_wait_states
 
 if TYPE_CHECKING:
     from coasm.codeobject import CodeObject
 
-__all__ = ["TARGETS", "Linted", "Note", "allowed_rules", "judge", "lint", "lint_file", "lint_files"]
-
-#: The targets that have wait-state and wait rules. The others have their resources and operands
-#: checked.
-TARGETS = ("gfx942", "gfx950")
+__all__ = ["Linted", "Note", "allowed_rules", "judge", "lint", "lint_file", "lint_files"]
 
 #: What :func:`lint` takes: a code object, its bytes, a path, or the text of a listing.
 Original = Union["CodeObject", str, "os.PathLike[str]", bytes]
@@ -153,10 +150,10 @@ def _unjudged(program: Program) -> Iterator[str]:
         )
     if len(program.undecoded) > _NOTED:
         yield f"{len(program.undecoded) - _NOTED:,} more such places"
-    if program.processor not in TARGETS:
+    if not program.family.wait_states:
         yield (
-            f"no rules for wait states and waits of {program.processor} (there are for "
-            f"{' and '.join(TARGETS)}); resources and operands were checked"
+            f"no rules for wait states and waits of {program.co.target.name} (there are for "
+            f"{' and '.join(with_wait_states())}); resources and operands were checked"
         )
 
 
@@ -204,7 +201,7 @@ def _of_share(program: Program, advice: bool, share: int, shares: int) -> Iterat
     for part in parts(program, share, shares):
         yield from check_resources(part)
         yield from check_operands(part)
-        if program.processor in TARGETS:
+        if program.family.wait_states:
             from coasm.linter.states import check_states
             from coasm.linter.strict import check_strict
             from coasm.linter.waits import check_waits

@@ -60,22 +60,22 @@ def _beyond_15(parsed: Parsed, declared: Resources | None) -> bool:
 
 
 class OperandBug(NamedTuple):
-    """One row: on *targets*, an instruction with that *mnemonic* must not be as *when* says.
+    """One row: where the target has the *trait*, *mnemonic* must not be as *when* says.
 
+    *trait* is the name of a :class:`~coasm.target.Family` attribute, *mnemonic* a pattern.
     *when* is asked of the instruction and of the resources of the kernel that it is in, None in a
     function.
     """
 
     rule: str
     level: str
-    targets: tuple[str, ...]
+    trait: str
     mnemonic: str
     when: Callable[[Parsed, Resources | None], bool]
     what: str
     advice: str
 
 
-_CDNA3 = ("gfx940", "gfx941", "gfx942", "gfx950", "gfx9-4-generic")
 _SHIFT64 = r"v_(lshlrev_b64|lshrrev_b64|ashrrev_i64)"
 _SHIFT64_ADVICE = "take the shift amount from another VGPR, or allocate more VGPRs"
 _PK_ADVICE = "take the high half as a source without op_sel (v_mov_b32 it first), or do it unpacked"
@@ -85,7 +85,7 @@ OPERANDS = (
     OperandBug(
         "shift64-last-vgpr",
         ERROR,
-        ("gfx90a", *_CDNA3),
+        "shift64_bug",
         _SHIFT64,
         _last_of_all,
         "the shift amount is in the last VGPR that the wave has: the result is wrong",
@@ -95,7 +95,7 @@ OPERANDS = (
     OperandBug(
         "shift64-last-vgpr",
         ADVICE,
-        ("gfx90a", *_CDNA3),
+        "shift64_bug",
         _SHIFT64,
         _last_below_agprs,
         "the shift amount is in the last VGPR below the AGPRs: the result may be wrong",
@@ -105,7 +105,7 @@ OPERANDS = (
     OperandBug(
         "pk-f32-op-sel",
         ERROR,
-        ("gfx950",),
+        "pk_f32_op_sel_bug",
         r"v_pk_fma_f32",
         _second_high_twice,
         "gfx950 mis-executes it where the second source is its high half for both lanes",
@@ -117,7 +117,7 @@ OPERANDS = (
     OperandBug(
         "pk-f32-op-sel",
         ADVICE,
-        ("gfx950",),
+        "pk_f32_op_sel_bug",
         r"v_pk_(add|mul)_f32",
         _second_high,
         "gfx950 may mis-execute it with the second source's high half in the low lane",
@@ -126,7 +126,7 @@ OPERANDS = (
     OperandBug(
         "pk-f32-op-sel",
         ADVICE,
-        ("gfx950",),
+        "pk_f32_op_sel_bug",
         r"v_pk_fma_f32",
         _addend_high,
         "gfx950 may mis-execute it with the high half of its second or third source in the low "
@@ -137,7 +137,7 @@ OPERANDS = (
     OperandBug(
         "dot-op-sel",
         ERROR,
-        _CDNA3,
+        "dot_op_sel_bug",
         r"v_dot\d",
         _op_sel,
         "op_sel and op_sel_hi do not work with v_dot instructions",
@@ -146,7 +146,7 @@ OPERANDS = (
     OperandBug(
         "nop-range",
         ERROR,
-        ("gfx90a", *_CDNA3),
+        "nop_of_4_bits",
         r"s_nop",
         _beyond_15,
         "s_nop uses the low 4 bits of its operand alone, so it waits for less",
@@ -161,7 +161,7 @@ def check_operands(program: Program) -> list[Finding]:
     Raises:
         FormatError, UnsupportedError: a kernel descriptor that cannot be read.
     """
-    rows = [row for row in OPERANDS if program.processor in row.targets]
+    rows = [row for row in OPERANDS if getattr(program.family, row.trait)]
     if not rows:
         return []
     any_row = re.compile("|".join(row.mnemonic for row in rows))

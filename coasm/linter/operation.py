@@ -203,17 +203,19 @@ class Operation:
 
 
 @lru_cache(maxsize=1 << 16)
-def operation(text: str, processor: str) -> Operation:
-    """The instruction *text*, as LLVM prints it for *processor*, for the rules.
+def operation(text: str, wait_states: str) -> Operation:
+    """The instruction *text*, as LLVM prints it, for the rules.
+
+    *wait_states* is the column of the tables (:class:`~coasm.target.Family`).
 
     Raises:
         UnsupportedError: an operand that no target of this family has, or an unknown MFMA.
     """
     parsed = parse(text)
     used = access(parsed)
-    found = matrix(parsed.mnemonic, parsed.modifiers, processor)
+    found = matrix(parsed.mnemonic, parsed.modifiers, wait_states)
     if found is None and parsed.mnemonic.startswith(("v_mfma", "v_smfmac")):
-        raise UnsupportedError(f"the passes of {parsed.mnemonic} on {processor} are not known")
+        raise UnsupportedError(f"the passes of {parsed.mnemonic} on {wait_states} are not known")
     kinds = _by_name(parsed.mnemonic)
     if found:
         kinds |= _BIT[found.pipe]

@@ -7,6 +7,7 @@ A pass is four clocks. Source: LLVM's scheduling models SIDPGFX942Model and SIDP
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 __all__ = ["Matrix", "matrix"]
@@ -19,10 +20,10 @@ class Matrix(NamedTuple):
     passes: int
 
 
-#: Shape and input types → passes. The first row that matches counts; a pair is gfx942, gfx950.
-_PASSES: tuple[tuple[str, str, int | tuple[int, int]], ...] = (
+#: Shape and input types → passes. The first row that matches counts.
+_PASSES: tuple[tuple[str, str, int | Mapping[str, int]], ...] = (
     ("dgemm", r"f64_4x4x4_4b_f64", 4),
-    ("dgemm", r"f64_16x16x4_f64", (8, 16)),
+    ("dgemm", r"f64_16x16x4_f64", {"gfx942": 8, "gfx950": 16}),
     ("sgemm", r"f32_4x4x1_16b_f32", 2),
     ("sgemm", r"f32_16x16x(1_4b|4)_f32", 8),
     ("sgemm", r"f32_32x32x(1_2b|2)_f32", 16),
@@ -48,9 +49,10 @@ _ROWS = tuple((pipe, re.compile(pattern), passes) for pipe, pattern, passes in _
 _MFMA = re.compile(r"v_mfma_(?:scale_)?(.+)")
 
 
-def matrix(mnemonic: str, modifiers: dict[str, str], processor: str) -> Matrix | None:
-    """The pipe and the passes of an MFMA or SMFMAC of *processor*; None for other instructions.
+def matrix(mnemonic: str, modifiers: dict[str, str], wait_states: str) -> Matrix | None:
+    """The pipe and the passes of an MFMA or SMFMAC ; None for other instructions.
 
+    *wait_states* is the column of the target's family (:class:`~coasm.target.Family`).
     ``cbsz`` and ``blgp`` say what A and B hold where the mnemonic does not: 0 and 1 are 8 bits.
     """
     if mnemonic.startswith("v_smfmac_"):
@@ -64,7 +66,7 @@ def matrix(mnemonic: str, modifiers: dict[str, str], processor: str) -> Matrix |
         return Matrix("xdl", _F8F6F4[shape][wide])
     for pipe, pattern, passes in _ROWS:
         if pattern.fullmatch(match[1]):
-            if isinstance(passes, tuple):
-                passes = passes[processor == "gfx950"]
+            if not isinstance(passes, int):
+                passes = passes[wait_states]
             return Matrix(pipe, passes)
     return None

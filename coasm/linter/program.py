@@ -22,7 +22,7 @@ from coasm.isa.flow import Flow, flow_of
 from coasm.kernels import kernels_of
 from coasm.linter.findings import Place
 from coasm.linter.operation import Operation, operation
-from coasm.target import relative
+from coasm.target import Family
 
 if TYPE_CHECKING:
     from coasm.asm.references import CodeReference
@@ -144,7 +144,6 @@ class Program:
     """
 
     co: CodeObject
-    processor: str
     instructions: Sequence[Instruction]
     blocks: Sequence[Block]
     entries: Mapping[int, str]
@@ -157,14 +156,19 @@ class Program:
     undecoded: Sequence[Undecoded] = ()
     before: str = ""
 
+    @property
+    def family(self) -> Family:
+        """What holds for the target."""
+        return self.co.target.processor.family
+
     @cached_property
     def operations(self) -> Sequence[Operation]:
-        """The instructions as the rules of gfx942 and gfx950 see them.
+        """The instructions as the rules for wait states and waits see them.
 
         Raises:
             UnsupportedError: an instruction whose operands are not known.
         """
-        return [_operation(item, self.processor) for item in self.instructions]
+        return [_operation(item, self.family.wait_states) for item in self.instructions]
 
     @cached_property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -337,7 +341,6 @@ def build_program(
         reached = frozenset(range(len(blocks)))
     program = Program(
         co,
-        relative(co.target.name),
         instructions,
         blocks,
         entries,
@@ -383,9 +386,9 @@ def _flows(
     return flows, ends - {-1}
 
 
-def _operation(item: Instruction, processor: str) -> Operation:
+def _operation(item: Instruction, wait_states: str) -> Operation:
     try:
-        return operation(item.text, processor)
+        return operation(item.text, wait_states)
     except UnsupportedError as error:
         raise UnsupportedError(f"{item.address:#x}: {item.text}: {error}") from None
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from coasm.linter.findings import ERROR, Finding, Place
 from coasm.linter.hazards import HAZARDS, Hazard, States
-from coasm.linter.lint import TARGETS, Linted, Note
+from coasm.linter.lint import Linted, Note
 from coasm.linter.rules import GROUPS, RULES, Rule
+from coasm.target import processor, with_wait_states
 
 __all__ = ["explained", "finding_json", "finding_line", "lines", "listed", "sarif", "to_json"]
 
@@ -336,7 +337,8 @@ def _wrapped(text: str) -> list[str]:
 
 def _table(hazards: Sequence[Hazard]) -> Iterator[str]:
     """The wait states that each row needs, below their heads; columns that say nothing left out."""
-    rows: list[tuple[str, ...]] = [("producer", "consumer", "", "passes", *TARGETS, "error")]
+    targets = with_wait_states()
+    rows: list[tuple[str, ...]] = [("producer", "consumer", "", "passes", *targets, "error")]
     for hazard in hazards:
         producer = _words(hazard.producer) + _OUT.get(hazard.out, "")
         consumer = f"{_words(hazard.consumer)}: {_words(hazard.into)}"
@@ -345,12 +347,12 @@ def _table(hazards: Sequence[Hazard]) -> Iterator[str]:
         if hazard.but:
             consumer += f", no {_words(hazard.but)}"
         passes, numbers = "", []
-        for target in TARGETS:
+        for target in targets:
             states = _of(hazard.states, target)
             if isinstance(states, Mapping):
                 passes = "/".join(map(str, states))
             numbers.append(_slashed(states))
-        sure = "" if hazard.sure is None else f"below {_slashed(_of(hazard.sure, TARGETS[-1]))}"
+        sure = "" if hazard.sure is None else f"below {_slashed(_of(hazard.sure, targets[-1]))}"
         rows.append(
             (
                 producer,
@@ -375,7 +377,7 @@ def _words(names: str) -> str:
 def _of(states: States, target: str) -> int | Mapping[int, int] | None:
     """The states of one target, a number or by passes; None where the row is not for it."""
     if isinstance(states, Mapping) and isinstance(next(iter(states)), str):
-        return states.get(target)  # type: ignore[call-overload]
+        return states.get(processor(target).family.wait_states)  # type: ignore[call-overload]
     return states  # type: ignore[return-value]
 
 

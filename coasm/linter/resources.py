@@ -204,8 +204,6 @@ def _steps(code: KernelCode) -> list[_Step]:
     return found
 
 
-#: From GFX12 on the workgroup's IDs are in TTMP registers. Source: LLVM, FeatureArchitectedSGPRs.
-_NO_SYSTEM_SGPRS = (12,)
 #: Workgroup IDs, workgroup information and the wave's scratch offset.
 _MOST_SYSTEM_SGPRS = 5
 
@@ -220,19 +218,17 @@ def _initial(code: KernelCode) -> Iterable[Finding]:
     undefined, where the value does not matter: that is advice, and so are v1 and v2.
     """
     declared = code.declared
-    processor = code.program.co.target.processor
-    flat = processor.family.architected_flat_scratch
+    family = code.program.co.target.processor.family
     users = max(declared.user_sgpr_count, sum(user.count for user in declared.user_sgprs))
     names = {user.name for user in declared.user_sgprs}
     # LLVM adds the wave's offset to the private segment buffer before a call even where it does not
     # ask for that offset, because nothing that is called has scratch.
     offset = declared.scratch_enabled or names & {"private_segment_buffer", "flat_scratch_init"}
-    sgprs = users + bool(offset and not flat)
-    if processor.version < _NO_SYSTEM_SGPRS:
+    sgprs = users + bool(offset and not family.architected_flat_scratch)
+    if not family.architected_sgprs:
         sgprs += len(declared.system_sgprs)
-    most = processor.family.max_user_sgprs + _MOST_SYSTEM_SGPRS
-    packed = processor.family.accum_offset or processor.version >= (11,)
-    vgprs = 1 if packed else declared.workitem_ids
+    most = family.max_user_sgprs + _MOST_SYSTEM_SGPRS
+    vgprs = 1 if family.packed_workitem_ids else declared.workitem_ids
     known = (1 << sgprs) - 1 | ((1 << vgprs) - 1) << _SGPRS
     for step in _steps(code):
         unknown = step.touch.reads & ~step.written & ~known

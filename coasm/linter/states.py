@@ -63,10 +63,10 @@ class Violation(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def _rows(processor: str) -> tuple[_Row, ...]:
+def _rows(wait_states: str) -> tuple[_Row, ...]:
     found = []
     for hazard in HAZARDS:
-        states = _of(hazard.states, processor)
+        states = _of(hazard.states, wait_states)
         if states is not None:
             found.append(
                 _Row(
@@ -77,16 +77,16 @@ def _rows(processor: str) -> tuple[_Row, ...]:
                     kind(hazard.but),
                     tuple(hazard.into.split()),
                     states,
-                    _of(hazard.sure, processor),
+                    _of(hazard.sure, wait_states),
                 )
             )
     return tuple(found)
 
 
-def _of(states: States | None, processor: str) -> int | Mapping[int, int] | None:
-    """A row's states for *processor*; None where the row does not hold for it."""
+def _of(states: States | None, wait_states: str) -> int | Mapping[int, int] | None:
+    """A row's states in the column *wait_states*; None where the row does not hold for it."""
     if isinstance(states, Mapping) and isinstance(next(iter(states)), str):
-        states = states.get(processor)  # type: ignore[call-overload]
+        states = states.get(wait_states)  # type: ignore[call-overload]
     return states  # type: ignore[return-value]
 
 
@@ -107,11 +107,11 @@ def states_of(operation: Operation) -> int:
 
 
 @lru_cache(maxsize=1 << 16)
-def _left_by(operation: Operation, processor: str) -> _Hot | None:
+def _left_by(operation: Operation, wait_states: str) -> _Hot | None:
     """What *operation* leaves for those behind it; None where no row has it as producer."""
     rows = []
     mask = farthest = 0
-    for row in _rows(processor):
+    for row in _rows(wait_states):
         if not operation.kinds & row.producer or operation.kinds & row.unless:
             continue
         out = row.hazard.out
@@ -159,7 +159,7 @@ def violations(program: Program, *, repair: bool = False, advice: bool = True) -
     With *repair* the missing states count as inserted before each consumer that lacks them, so
     that what follows needs no more than it would then. *advice*: what is advice too.
     """
-    left = [_left_by(operation, program.processor) for operation in program.operations]
+    left = [_left_by(operation, program.family.wait_states) for operation in program.operations]
     states = [states_of(operation) for operation in program.operations]
     entries: list[_State] = [{} for _ in program.blocks]
     found: dict[int, list[Violation]] = {}

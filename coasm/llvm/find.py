@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from coasm.errors import CoasmError, ToolError, UnsupportedError
-from coasm.target import relative
+from coasm.target import PROCESSORS, relative
 
 __all__ = ["MINIMUM_VERSION", "Llvm", "find_llvm"]
 
@@ -28,17 +28,6 @@ MINIMUM_VERSION = 19
 _INSTALL = "install LLVM 22 (Debian: apt-get install clang-22 lld-22 llvm-22)"
 _REQUIRED = ("clang", "ld.lld", "llvm-objdump")
 _OPTIONAL = ("llvm-mc", "llvm-readelf", "llvm-cxxfilt")
-
-# Processors that not every LLVM from MINIMUM_VERSION on knows: the LLVM is asked about them,
-# unless it is at least that version. Source: `clang -print-supported-cpus` of LLVM 19 and 22.
-_KNOWN_SINCE = {
-    "gfx950": 22,
-    "gfx9-4-generic": 22,
-    "gfx1153": 22,
-    "gfx1250": 22,
-    "gfx1251": 22,
-}
-_REMOVED = {"gfx940": 22, "gfx941": 22}  # in LLVM 19, no longer in that one
 
 
 class Llvm(NamedTuple):
@@ -83,11 +72,10 @@ class Llvm(NamedTuple):
         Raises:
             ToolError: clang had to be asked, and cannot be run.
         """
-        if self.major >= _REMOVED.get(processor, self.major + 1):
-            return False
-        if processor not in _REMOVED and self.major >= _KNOWN_SINCE.get(processor, MINIMUM_VERSION):
-            return True
-        return processor in self.processors
+        row = PROCESSORS.get(processor)
+        if row and row.llvm_before:
+            return self.major < row.llvm_before and processor in self.processors
+        return self.major >= (row.llvm_since if row else 0) or processor in self.processors
 
     def name_of(self, processor: str) -> str | None:
         """What this LLVM calls *processor*; a relative's name where it knows only that.

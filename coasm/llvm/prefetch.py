@@ -121,7 +121,7 @@ def _declared(data: bytes) -> tuple[TargetID, int, tuple[str, ...]] | None:
     if said is None or version is None:
         return None
     target = TargetID.parse(said[1].decode("ascii"))
-    if extra is None and target.processor.version[0] >= 10 and _WAVE64.search(data):
+    if extra is None and len(target.processor.family.vgpr_files) > 1 and _WAVE64.search(data):
         return None  # its kernels say which features it takes
     named = extra[1].decode("ascii").split() if extra else ()
     return target, int(version[1]), (*target.features, *named)
@@ -138,7 +138,7 @@ def start_linker(llvm: Llvm, linking: tuple[str, ...]) -> None:
 
 def _start_assembler(llvm: Llvm, target: TargetID, version: int) -> None:
     """Start the assembler for a target and a code object version."""
-    if target.processor.version[0] >= 10 or target.features:
+    if len(target.processor.family.vgpr_files) > 1 or target.features:
         return  # its features are known only to those who have read the whole object
     command = assembler_command(llvm, target, version)
     waiting[tuple(command)] = start_tool(command, _folder())

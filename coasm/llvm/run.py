@@ -226,7 +226,7 @@ TRUE16 = "+real-true16"
 
 def has_true16(target: TargetID) -> bool:
     """Whether 16-bit instructions of the target name halves of VGPRs."""
-    return target.processor.version[0] >= 11
+    return target.processor.family.true16
 
 
 def first_features(target: TargetID) -> tuple[str, ...]:

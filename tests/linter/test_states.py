@@ -346,7 +346,7 @@ def _range(program: Program, found: Sequence[Violation]) -> tuple[int, int]:
     least = most = 0
     for v in found:
         texts = [program.instructions[at].text for at in (v.producer, v.consumer)]
-        row = difference(Case(program.processor, v.hazard.rule, *texts))
+        row = difference(Case(program.co.target.name, v.hazard.rule, *texts))
         fewest, needs = sorted((v.needs, v.needs if row is None else row.llvm))
         if v.has >= _LLVM_LOOKS:
             fewest = needs = 0
