@@ -15,7 +15,16 @@ if TYPE_CHECKING:
 
     Bytes = NDArray[np.uint8]
 
-__all__ = ["Device", "Figures"]
+__all__ = ["Device", "Figures", "Launch"]
+
+
+class Launch(NamedTuple):
+    """A kernel of an object, and what it is launched with."""
+
+    co: CodeObject
+    kernel: Kernel
+    geometry: Geometry
+    kernarg: bytes
 
 
 class Figures(NamedTuple):
@@ -66,19 +75,10 @@ class Device(Protocol):
     def read(self, address: int) -> Bytes:
         """A copy of the whole buffer at *address*."""
 
-    def launch(self, co: CodeObject, kernel: Kernel, geometry: Geometry, kernarg: bytes) -> Figures:
+    def launch(self, launch: Launch) -> Figures:
         """Run a kernel once, to its end."""
 
-    def time(
-        self,
-        co: CodeObject,
-        kernel: Kernel,
-        geometry: Geometry,
-        kernarg: bytes,
-        *,
-        warmup: int,
-        iterations: int,
-    ) -> Figures:
+    def time(self, launch: Launch, *, warmup: int, iterations: int) -> Figures:
         """Run a kernel *warmup* + *iterations* times; ``seconds`` are those of the latter."""
 
     def reset(self) -> None:

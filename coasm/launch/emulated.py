@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from coasm.codeobject import CodeObject, Kernel
-from coasm.launch.arguments import Geometry
-from coasm.launch.device import Figures
+from coasm.launch.device import Figures, Launch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,20 +43,20 @@ class Emulator:
         data: Bytes = self.memory.view(address).copy()
         return data
 
-    def launch(self, co: CodeObject, kernel: Kernel, geometry: Geometry, kernarg: bytes) -> Figures:
+    def launch(self, launch: Launch) -> Figures:
         from coasm import emulator
 
         started = time.perf_counter()
         outcome = emulator.launch(
-            co,
-            kernel,
-            grid=geometry.grid,
-            workgroup=geometry.workgroup,
-            kernarg=kernarg,
+            launch.co,
+            launch.kernel,
+            grid=launch.geometry.grid,
+            workgroup=launch.geometry.workgroup,
+            kernarg=launch.kernarg,
             memory=self.memory,
             llvm=self.llvm,
             options=self.options,
-            dynamic_lds=geometry.dynamic_lds,
+            dynamic_lds=launch.geometry.dynamic_lds,
         )
         seconds = time.perf_counter() - started
         return Figures(
@@ -69,18 +67,9 @@ class Emulator:
             outcome.coverage,
         )
 
-    def time(
-        self,
-        co: CodeObject,
-        kernel: Kernel,
-        geometry: Geometry,
-        kernarg: bytes,
-        *,
-        warmup: int,
-        iterations: int,
-    ) -> Figures:
+    def time(self, launch: Launch, *, warmup: int, iterations: int) -> Figures:
         # Nothing to warm up: what the first launch of a kernel prepares is kept.
-        runs = [self.launch(co, kernel, geometry, kernarg) for _ in range(iterations)]
+        runs = [self.launch(launch) for _ in range(iterations)]
         return runs[-1]._replace(seconds=tuple(run.seconds[0] for run in runs))
 
     def reset(self) -> None:

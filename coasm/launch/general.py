@@ -10,7 +10,7 @@ from coasm.codeobject import CodeObject, Kernel
 from coasm.errors import LaunchError, UnsupportedError
 from coasm.kernels import find_kernel
 from coasm.launch.arguments import Geometry, Value, find_slot, pack, slots
-from coasm.launch.device import Device, Figures
+from coasm.launch.device import Device, Figures, Launch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 __all__ = ["Pointer", "Result", "launch", "sizes", "the_kernel"]
+
+#: Launches before those that are timed.
+_WARMUP = 5
 
 
 class Pointer(NamedTuple):
@@ -83,7 +86,6 @@ def launch(
     buffers: Mapping[str, Array],
     *,
     iterations: int = 0,
-    warmup: int = 5,
 ) -> Result:
     """Copy *buffers* to the device, run *kernel* once, copy them back.
 
@@ -113,16 +115,14 @@ def launch(
                     raise LaunchError(f"argument {slot.label}: there is no buffer {value.buffer!r}")
                 value = addresses[value.buffer] + value.offset
             values[key] = value
-        kernarg = pack(kernel, values, geometry, found=found)
-        figures = device.launch(co, kernel, geometry, kernarg)
+        work = Launch(co, kernel, geometry, pack(kernel, values, geometry, found=found))
+        figures = device.launch(work)
         arrays = {
             name: device.read(addresses[name]).view(array.dtype).reshape(array.shape)
             for name, array in buffers.items()
         }
         if iterations and not figures.dump:
-            figures = device.time(
-                co, kernel, geometry, kernarg, warmup=warmup, iterations=iterations
-            )
+            figures = device.time(work, warmup=_WARMUP, iterations=iterations)
     finally:
         device.reset()
     return Result(arrays, figures, kernel.name, device.name)

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from coasm.codeobject import CodeObject, Kernel
 from coasm.errors import CoasmError, DeviceError
-from coasm.launch.arguments import Geometry
-from coasm.launch.device import Figures
+from coasm.launch.device import Figures, Launch
 from coasm.target import TargetID
 
 if TYPE_CHECKING:
@@ -142,54 +141,45 @@ class Hip:
             self._modules[key] = module, function
         return self._modules[key][1]
 
-    def _start(self, function: Any, kernel: Kernel, geometry: Geometry, kernarg: bytes) -> None:
-        block = ctypes.create_string_buffer(kernarg, len(kernarg))
-        size = ctypes.c_size_t(len(kernarg))
+    def _start(self, function: Any, launch: Launch) -> None:
+        block = ctypes.create_string_buffer(launch.kernarg, len(launch.kernarg))
+        size = ctypes.c_size_t(len(launch.kernarg))
         extra = (ctypes.c_void_p * 5)(
             _BUFFER_POINTER, ctypes.addressof(block), _BUFFER_SIZE, ctypes.addressof(size), _END
         )
         # HIP copies the block before it returns.
         self._call(
-            f"launching {kernel.name!r}",
+            f"launching {launch.kernel.name!r}",
             "hipModuleLaunchKernel",
             function,
-            *geometry.grid,
-            *geometry.workgroup,
-            geometry.dynamic_lds,
+            *launch.geometry.grid,
+            *launch.geometry.workgroup,
+            launch.geometry.dynamic_lds,
             None,
             None,
             ctypes.addressof(extra),
         )
 
-    def launch(self, co: CodeObject, kernel: Kernel, geometry: Geometry, kernarg: bytes) -> Figures:
-        return self.time(co, kernel, geometry, kernarg, warmup=0, iterations=1)
+    def launch(self, launch: Launch) -> Figures:
+        return self.time(launch, warmup=0, iterations=1)
 
-    def time(
-        self,
-        co: CodeObject,
-        kernel: Kernel,
-        geometry: Geometry,
-        kernarg: bytes,
-        *,
-        warmup: int,
-        iterations: int,
-    ) -> Figures:
-        function = self._function(co, kernel)
+    def time(self, launch: Launch, *, warmup: int, iterations: int) -> Figures:
+        function = self._function(launch.co, launch.kernel)
         for _ in range(warmup):
-            self._start(function, kernel, geometry, kernarg)
+            self._start(function, launch)
         if warmup:
-            self._call(f"waiting for {kernel.name!r}", "hipDeviceSynchronize")
+            self._call(f"waiting for {launch.kernel.name!r}", "hipDeviceSynchronize")
         first = self._call("creating an event", "hipEventCreate")
         second = self._call("creating an event", "hipEventCreate")
         seconds = []
         try:
             for _ in range(iterations):
                 self._call("recording an event", "hipEventRecord", first, None)
-                self._start(function, kernel, geometry, kernarg)
+                self._start(function, launch)
                 self._call("recording an event", "hipEventRecord", second, None)
                 # An error inside the kernel shows here.
-                self._call(f"waiting for {kernel.name!r}", "hipEventSynchronize", second)
-                what = f"timing {kernel.name!r}"
+                self._call(f"waiting for {launch.kernel.name!r}", "hipEventSynchronize", second)
+                what = f"timing {launch.kernel.name!r}"
                 seconds.append(self._call(what, "hipEventElapsedTime", first, second) / 1000)
         finally:
             for event in (first, second):

@@ -7,7 +7,7 @@ from typing import Any
 
 from coasm.codeobject import CodeObject, Kernel, load
 from coasm.launch.arguments import Geometry
-from coasm.launch.device import Figures
+from coasm.launch.device import Figures, Launch
 from coasm.llvm import Llvm
 from coasm.llvm.run import assemble, link
 from coasm.target import TargetID, processor
@@ -124,23 +124,14 @@ class FakeDevice:
     def read(self, address: int) -> Any:
         return self.buffers[address].copy()
 
-    def launch(self, co: CodeObject, kernel: Kernel, geometry: Geometry, kernarg: bytes) -> Figures:
-        self.launches.append((kernel.name, geometry, kernarg))
+    def launch(self, launch: Launch) -> Figures:
+        self.launches.append((launch.kernel.name, launch.geometry, launch.kernarg))
         if self.work is not None:
-            self.work(self, co, geometry, kernarg)
+            self.work(self, launch.co, launch.geometry, launch.kernarg)
         return Figures((0.25,), 1234, ())
 
-    def time(
-        self,
-        co: CodeObject,
-        kernel: Kernel,
-        geometry: Geometry,
-        kernarg: bytes,
-        *,
-        warmup: int,
-        iterations: int,
-    ) -> Figures:
-        runs = [self.launch(co, kernel, geometry, kernarg) for _ in range(iterations)]
+    def time(self, launch: Launch, *, warmup: int, iterations: int) -> Figures:
+        runs = [self.launch(launch) for _ in range(iterations)]
         return runs[-1]._replace(seconds=tuple(0.1 * (i + 1) for i in range(iterations)))
 
     def reset(self) -> None:
