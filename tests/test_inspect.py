@@ -114,7 +114,7 @@ def test_occupancy_is_what_llc_states(llvm: Llvm, llc: str, tmp_path: Path, targ
         ]
     if proc.family.accum_offset:
         kernels += [{"v": v, "a": a} for v, a in ((8, 8), (64, 64), (65, 1), (128, 100), (9, 256))]
-    if len(proc.family.vgpr_files) > 1 and proc.version < (12, 5):
+    if len(proc.family.wave_sizes) > 1:
         wave64 = {"features": "+wavefrontsize64"}
         kernels += [{"v": count, **wave64} for count in VGPRS]
         kernels += [{"size": size, **wave64} for size in SIZES]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 
+import msgpack
 import pytest
 
 from coasm.codeobject import Elf
@@ -132,7 +133,7 @@ def occupancies(llvm: Llvm, name: str, wave_size: int, counts: list[int]) -> lis
         ir += f"define amdgpu_kernel void @k{count}() #0 {{\n"
         ir += f'  call void asm sideeffect "", "~{{v{count - 1}}}"()\n  ret void\n}}\n'
     features = ""
-    if processor(name).version >= (10,):
+    if len(processor(name).family.vgpr_files) > 1:
         features = f'"target-features"="+wavefrontsize{wave_size}"'
     ir += f'attributes #0 = {{ nounwind "amdgpu-waves-per-eu"="1" {features} }}\n'
     done = compiled(llvm, name, ir)
@@ -145,8 +146,8 @@ def test_register_files_and_waves_are_llvms(llvm, name):
     family = processor(name).family
     counts = list(range(1, 257, 3))
     for file in family.vgpr_files:
-        if processor(name).version >= (12, 5) and file.wave_size == 64:
-            continue  # the hardware has wave32 only
+        if file.wave_size not in family.wave_sizes:
+            continue
         # Where every wave must have 96 SGPRs, they bound the waves too.
         most = family.sgpr_total // 96 if family.sgpr_init_bug else family.max_waves
         expected = []
@@ -169,3 +170,113 @@ def test_addressable_lds_is_llvms(llvm, name):
     match = re.search(r"local memory \(\d+\) exceeds limit \((\d+)\)", done.stderr)
     assert match, done.stderr
     assert int(match[1]) == processor(name).family.lds_bytes
+
+
+# --- What LLVM's assembler takes ------------------------------------------------------------------
+
+#: A line, and the field that says whether a processor has what it names.
+PROBES = {
+    "s_set_vgpr_msb 0": "vgpr_msb",
+    "v_mov_b16_e32 v0.l, v1.l": "true16",
+    "buffer_load_dwordx4 off, s[0:3], 0 lds": "wide_lds_loads",
+    "v_dot2_f32_f16 v0, v1, v2, v3 op_sel:[1,0,0]": "dot_op_sel_bug",
+    ".amdhsa_reserve_flat_scratch 1": "reserves_flat_scratch",
+    ".amdhsa_reserve_xnack_mask 1": "reserves_xnack_mask",
+}
+ABSENT = ("not supported", "invalid operand for instruction", "requires gfx")
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_what_the_assembler_takes(llvm, name):
+    if llvm.mc is None:
+        pytest.skip(f"no llvm-mc in {llvm.directory}")
+    lines = ["s_getpc_b64 s[0:1]", "s_add_pc_i64 s[0:1]"]
+    for number, probe in enumerate(PROBES):
+        if probe.startswith("."):
+            lines += [f".amdhsa_kernel k{number}", probe, ".end_amdhsa_kernel"]
+        else:
+            lines.append(probe)
+    command = [llvm.mc, "-triple=amdgcn-amd-amdhsa", f"-mcpu={name}", "-mattr=+real-true16"]
+    done = subprocess.run(
+        [*command, "-show-encoding"],
+        input="\n".join(lines),
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    errors = re.findall(r"^<stdin>:(\d+):\d+: error: (.*)", done.stderr, re.M)
+    said: dict[str, str] = {}
+    for number, message in errors:
+        said.setdefault(lines[int(number) - 1], message)
+    family = processor(name).family
+    for probe, field in PROBES.items():
+        message = said.get(probe, "")
+        if field == "dot_op_sel_bug":
+            found = message == "invalid op_sel operand"
+        else:
+            found = not any(part in message for part in ABSENT)
+        assert getattr(family, field) == found, (probe, message)
+    words = re.findall(r"s_(?:get_?pc|add_pc)_\w+ .*\[0x00,(0x..),0x80,0xbe\]", done.stdout)
+    assert family.pc_opcodes == tuple(int(word, 16) for word in words)
+
+
+# --- What LLVM compiles ---------------------------------------------------------------------------
+
+STATE = """\
+declare i32 @llvm.amdgcn.workitem.id.y()
+declare i32 @llvm.amdgcn.workgroup.id.x()
+define amdgpu_kernel void @k(ptr addrspace(1) %p) #0 {
+  %y = call i32 @llvm.amdgcn.workitem.id.y()
+  store volatile i32 %y, ptr addrspace(1) %p
+  %g = call i32 @llvm.amdgcn.workgroup.id.x()
+  store volatile i32 %g, ptr addrspace(1) %p
+  ret void
+}
+attributes #0 = { nounwind "amdgpu-no-workitem-id-x" }
+"""
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_where_the_ids_are_is_llvms(llvm, name):
+    done = compiled(llvm, name, 'target triple = "amdgcn-amd-amdhsa"\n' + STATE)
+    assert done.returncode == 0, done.stderr
+    code = done.stdout.partition(".amdhsa_kernel")[0]
+    family = processor(name).family
+    assert family.packed_workitem_ids == bool(re.search(r"v_bfe_u32 v\d+, v\d+, 10, 10", code))
+    assert family.architected_sgprs == ("ttmp9" in code)
+
+
+# The hardware of GFX10.3 to GFX12 allocates two of LLVM's units: Mesa, ACO, lds_alloc_granule.
+TWO_UNITS = re.compile(r"gfx(10-?3|11|12-|120)")
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_lds_granule_is_llvms(llvm, name):
+    # PAL's metadata of version 3 has the LDS that is allocated, in bytes.
+    metadata = {"amdpal.pipelines": [{".hardware_stages": {".cs": {}}}], "amdpal.version": [3, 0]}
+    packed = "".join(f"\\{byte:02X}" for byte in msgpack.packb(metadata))
+    ir = (
+        'target triple = "amdgcn-amd-amdpal"\n'
+        "@lds = internal addrspace(3) global [4 x i8] poison\n"
+        "define amdgpu_cs void @k() {\n"
+        "  store volatile i8 0, ptr addrspace(3) @lds\n  ret void\n}\n"
+        f'!amdgpu.pal.metadata.msgpack = !{{!0}}\n!0 = !{{!"{packed}"}}\n'
+    )
+    command = [llvm.clang, "--target=amdgcn-amd-amdpal", f"-mcpu={name}", "-x", "ir", "-S"]
+    command += ["-nogpulib", "-Wno-override-module", "-", "-o", "-"]
+    done = subprocess.run(command, input=ir, text=True, capture_output=True, check=True)
+    match = re.search(r"\.lds_size: +(0x[0-9a-f]+|\d+)", done.stdout)
+    assert match, done.stdout
+    units = 2 if TWO_UNITS.match(name) else 1
+    assert int(match[1], 0) * units == processor(name).family.lds_granule
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_wave_sizes_are_llvms(llvm, name):
+    found = []
+    for size, option in ((32, "-mno-wavefrontsize64"), (64, "-mwavefrontsize64")):
+        done = compiled(llvm, name, "define amdgpu_kernel void @k() { ret void }\n", option)
+        size_of = re.search(r"\.wavefront_size: (\d+)", done.stdout)
+        if done.returncode == 0 and size_of and int(size_of[1]) == size:
+            found.append(size)
+    assert tuple(found) == processor(name).family.wave_sizes

@@ -239,7 +239,8 @@ def objdump_arguments(llvm: Llvm, target: TargetID, mattr: str = "") -> list[str
     arguments = ["-d", "-z"]
     name = _name(llvm, target)
     if name != target.name:
-        arguments.append(f"--mcpu={name}")
+        # The triple too: of a machine that LLVM never knew it cannot tell even the architecture.
+        arguments += [f"--triple={TRIPLE}", f"--mcpu={name}"]
     if mattr:
         arguments.append(f"--mattr={mattr}")
     return arguments
