@@ -52,7 +52,8 @@ class Family(NamedTuple):
     """What the processors of one hardware generation have in common.
 
     Sources: the features and constants named are LLVM 22's, of ``GCNProcessors.td``, ``AMDGPU.td``
-    and ``AMDGPUBaseInfo.cpp``; tests/test_target.py has LLVM say each of them for each processor.
+    and ``AMDGPUBaseInfo.cpp``. tests/test_target.py and tests/descriptor have LLVM say them of
+    each processor, but for ``fnuz``, ``nop_of_4_bits`` and the bugs that it does not know of.
     """
 
     #: One entry per wave size that LLVM's assembler takes, the default one first.
@@ -105,10 +106,10 @@ class Family(NamedTuple):
     true16: bool = False
     #: A workgroup may run on a whole workgroup processor.
     wgp_mode: bool = False
-    #: FP8 and BF8 are the FNUZ formats, not those of OCP. Source: ROCm, "Data types and precision
-    #: support"; Clang, ``__builtin_amdgcn_cvt_*`` in HIP's amd_hip_fp8.h.
+    #: FP8 and BF8 are the FNUZ formats, not those of OCP. Source: ROCm documentation, "Data types
+    #: and precision support"; HIP's amd_hip_fp8.h, HIP_FP8_TYPE_FNUZ.
     fnuz: bool = False
-    #: Loads to LDS of three and four dwords (FeatureLdsLoadB96_B128).
+    #: Loads to LDS of three and four dwords (FeatureLDSLoadB96_B128).
     wide_lds_loads: bool = False
     #: A 64-bit shift by the last VGPR that the wave has is wrong. Source: hasShift64HighRegBug, of
     #: gfx90a alone in LLVM 22, of those behind it too in later ones.
