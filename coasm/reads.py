@@ -49,7 +49,11 @@ class Reads(NamedTuple):
 
     def of(self, offset: int, size: int) -> bool | None:
         """Whether the code reads any of *size* bytes at *offset*; None where that is not known."""
-        if not self.bytes.isdisjoint(range(offset, offset + size)):
+        if size > len(self.bytes):
+            read = any(offset <= at < offset + size for at in self.bytes)
+        else:
+            read = not self.bytes.isdisjoint(range(offset, offset + size))
+        if read:
             return True
         return False if self.complete else None
 

@@ -165,8 +165,10 @@ def check_operands(program: Program) -> list[Finding]:
     if not rows:
         return []
     any_row = re.compile("|".join(row.mnemonic for row in rows))
-    target = program.co.target
-    kernels = {kernel.name: kernel for kernel in program.kernels}
+    declared = {
+        kernel.name: resources(kernel.descriptor, program.co.target) for kernel in program.kernels
+    }
+    fit: dict[tuple[str, str], list[OperandBug]] = {}
     found = []
     for number in sorted(program.reached):
         block = program.blocks[number]
@@ -174,12 +176,14 @@ def check_operands(program: Program) -> list[Finding]:
             text = program.instructions[index].text
             if not any_row.match(text):
                 continue
-            parsed, name = parse(text), program.name_at(index)
-            kernel = kernels.get(name)
-            declared = resources(kernel.descriptor, target) if kernel else None
+            name = program.name_at(index)
+            if (name, text) not in fit:
+                parsed, own = parse(text), declared.get(name)
+                fit[name, text] = [
+                    row for row in rows if re.match(row.mnemonic, text) and row.when(parsed, own)
+                ]
             found += [
                 Finding(row.rule, row.level, name, program.place(index), row.what, row.advice)
-                for row in rows
-                if re.match(row.mnemonic, text) and row.when(parsed, declared)
+                for row in fit[name, text]
             ]
     return found
