@@ -14,15 +14,21 @@ from pathlib import Path
 
 import pytest
 
+import coasm
 from coasm.asm.lines import line_table
 from coasm.bundle.compressed import pack
 from coasm.bundle.images import extract, find
 from coasm.bundle.table import read_offload
 from coasm.codeobject import load
-from coasm.errors import FormatError, ToolError
+from coasm.descriptor.declared import resources
+from coasm.errors import CoasmError, FormatError, ToolError
+from coasm.linter import operands
 from coasm.llvm import Llvm, limits
 from coasm.llvm.run import assemble, objdump
+from coasm.reads import Reads
 from coasm.target import TargetID
+from tests.counting import calls
+from tests.linter.sources import listing
 
 #: Address space of a process, in bytes.
 _MEMORY = 1500 << 20
@@ -155,6 +161,40 @@ def test_a_source_is_not_larger_than_its_text(
         assemble(llvm, (_SOURCE + body + "\n").encode(), TargetID.parse("gfx942"), 5)
     if _LARGE[body] != "MB":  # which of memory and time ends first depends on the machine
         assert _LARGE[body] in str(caught.value)
+
+
+def test_code_is_not_larger_than_its_text(llvm: Llvm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What coasm itself does with the code comes behind the tools, and takes more."""
+    monkeypatch.setattr(limits, "_CODE", 1 << 16)
+    for body in (".zero 100000", ".fill 25000, 4, 0xbf800000", ".rept 25000\ns_nop 0\n.endr"):
+        with pytest.raises(CoasmError, match=r"100,004 bytes of code of an input of \d+ bytes"):
+            coasm.assemble(_SOURCE + body + "\n")
+    coasm.assemble(_SOURCE + ".zero 50000\n.data\n.zero 100000\n")
+
+
+def test_a_descriptor_is_read_once_and_not_for_each_instruction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read = []
+
+    def counted(descriptor: bytes, target: TargetID) -> object:
+        read.append(descriptor)
+        return resources(descriptor, target)
+
+    monkeypatch.setattr(operands, "resources", counted)
+    for count in (10, 2000):
+        read.clear()
+        source = listing(f"\t.rept {count}\n\ts_nop 20\n\t.endr\n\ts_endpgm")
+        assert {finding.rule for finding in coasm.lint(source)} == {"nop-range"}
+        assert len(read) == 1
+
+
+def test_a_size_in_metadata_is_no_count_of_bytes_to_look_at() -> None:
+    reads = Reads(frozenset({4, 5, 6, 7}), complete=True)
+    for offset, size, is_read in ((0, 1 << 62, True), (8, 1 << 62, False), (1 << 63, 8, False)):
+        with calls() as made:
+            assert reads.of(offset, size) is is_read
+        assert made.number < 20
 
 
 def test_a_disassembly_is_bounded(

@@ -14,7 +14,7 @@ from coasm.asm.names import parse_stand_ins
 from coasm.asm.pins import Pin, marked_positions, marked_source
 from coasm.codeobject.elf import SHT_STRTAB, SHT_SYMTAB, Elf
 from coasm.codeobject.layout import SYMBOL, change_section_header, change_symbol
-from coasm.llvm import Llvm
+from coasm.llvm import Llvm, limits
 from coasm.llvm.run import PLAIN, Setup, assemble, link
 from coasm.target import TargetID
 
@@ -78,6 +78,7 @@ def assemble_listing(
     if made.data is None:
         return Built(None, None, made.messages, tuple(pins))
     elf = Elf(made.data, "the assembled object")
+    limits.check_code(sum(len(part.data) for part in elf.sections if part.code), len(source))
     positions = marked_positions(elf)
     data = bytearray(made.data)
     lost: list[Pin] = []

@@ -12,7 +12,7 @@ import signal
 
 from coasm.errors import ToolError
 
-__all__ = ["confine", "exceeded", "is_ours", "written"]
+__all__ = ["check_code", "confine", "exceeded", "is_ours", "written"]
 
 #: What an empty input may take, and for each of its bytes: memory in bytes (real listings take 3 a
 #: byte, objects 10), seconds of processor time (real ones 0.5 a megabyte), bytes written (an
@@ -20,6 +20,8 @@ __all__ = ["confine", "exceeded", "is_ours", "written"]
 _MEMORY, _MEMORY_EACH = 1 << 30, 64
 _SECONDS, _SECONDS_EACH = 10, 1 / 100_000
 _WRITTEN, _WRITTEN_EACH = 1 << 28, 256
+#: Bytes of code that a source may make: each instruction takes 500 bytes of ours, and some time.
+_CODE, _CODE_EACH = 1 << 22, 32
 #: The linker's threads have a stack each.
 _STACK = 8 << 20
 
@@ -92,7 +94,20 @@ def exceeded(tool: str | os.PathLike[str], number: int, given: int) -> ToolError
         signal.SIGXFSZ: f"writes more than {written(given) >> 20} MB",
     }
     what = reasons.get(number, f"needs more than {_memory(given) >> 20} MB of memory")
-    return ToolError(
-        f"{os.path.basename(tool)} {what} for an input of {given:,} bytes: look for counts, sizes "
-        "and alignments in it (.fill, .zero, .org, .rept, .p2align, recursive macros)"
-    )
+    return ToolError(f"{os.path.basename(tool)} {what} for an input of {given:,} bytes: {_LOOK}")
+
+
+_LOOK = (
+    "look for counts, sizes and alignments in it (.fill, .zero, .org, .rept, .p2align, recursive "
+    "macros)"
+)
+
+
+def check_code(size: int, given: int) -> None:
+    """Refuse *size* bytes of code that the assembler made of a source of *given* bytes.
+
+    Raises:
+        ToolError: they are more than it deserves.
+    """
+    if size > _CODE + _CODE_EACH * given:
+        raise ToolError(f"{size:,} bytes of code of an input of {given:,} bytes: {_LOOK}")
