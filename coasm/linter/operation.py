@@ -175,7 +175,8 @@ class Operation:
 
     ``roles`` has registers by what they are for: ``sources`` (all reads, but what is only kept),
     ``ab`` (A, B, index and scale of an MFMA), of that ``ab_last`` (the last register of an operand
-    of eight) and ``ab_first`` (all others), ``c``, ``c_apart`` (C without what D overlaps),
+    of eight), ``ab_first`` (all others) and ``ab_late`` (its last four), ``c``, ``c_apart`` (C
+    without what D overlaps),
     ``data`` and ``soffset`` (of a store), ``constant`` (scalars that a VALU reads as data),
     ``mask`` (as carry-in or to select by), ``exec_data``, ``lane`` (the number of a lane),
     ``shifted`` (the source that DPP moves between lanes), ``zero_flag``. ``base`` is the mnemonic
@@ -299,7 +300,8 @@ def _roles(parsed: Parsed, kinds: int, reads: int) -> dict[str, int]:
         roles["c"] = _registers(operands[:1] if sparse else operands[3:4])
         roles["c_apart"] = roles["c"] & ~_registers(operands[:1])
         roles["ab"] = _registers(operands[1:3] + (operands[3:] if sparse else operands[4:]))
-        roles["ab_last"] = _last_of_eight(operands[1:3])
+        roles["ab_last"] = _of_eight(operands[1:3], 7)
+        roles["ab_late"] = _of_eight(operands[1:3], 4)
         roles["ab_first"] = roles["ab"] & ~roles["ab_last"]
     elif kinds & _BIT["valu"]:
         scalars = reads & SGPRS
@@ -342,11 +344,12 @@ def _registers(operands: Iterable[Operand]) -> int:
     return bits
 
 
-def _last_of_eight(operands: Iterable[Operand]) -> int:
+def _of_eight(operands: Iterable[Operand], first: int) -> int:
+    """The registers from number *first* on of each operand that has eight."""
     bits = 0
     for operand in operands:
         if isinstance(operand, Register) and operand.size == 8:
-            bits |= 1 << (operand.first + 7)
+            bits |= ((1 << (8 - first)) - 1) << (operand.first + first)
     return bits
 
 

@@ -467,6 +467,20 @@ class _Counters:
         )
         return same and not any(between.writes & first.reads for between in operations)
 
+    def _is_next(self, producer: int) -> bool:
+        """Whether no other LDS operation ends before it.
+
+        An MFMA reads the last four of eight registers later than the others
+        (mla_a8w8_qh16_qseqlen1_gqaratio16_ps, gfx950: ``s_waitcnt lgkmcnt(4)`` where 3 is needed,
+        v_mfma_f32_16x16x128_f8f6f4 of a[40:47], of which a[44:47] is the next to come).
+        """
+        queues = self.facts.queues
+        return all(
+            self.order[producer] <= self.order[other]
+            for other in self.out
+            if queues[other] == "lds"
+        )
+
     def _level(self, producer: int, index: int, overlap: int) -> str:
         """An error, but for what kernels that work do: see :data:`_BEHIND_BARRIER` and below."""
         user = self.facts.operations[index]
@@ -486,6 +500,7 @@ class _Counters:
             )
             or (producer in self.shadowing and from_lds and user.kinds & _MFMA)
             or (from_lds and self._behind(producer) >= _MOST)
+            or (from_lds and not overlap & ~user.role("ab_late") and self._is_next(producer))
             or (from_lds and age >= (_OLD_FOR_MFMA if user.kinds & _MFMA else _OLD))
             or (age >= _UNREAD and not overlap & user.reads)
         ):

@@ -424,8 +424,23 @@ _WITNESSED: dict[str, tuple[list[str], str, str]] = {
         "lds-wait",
         ADVICE,
     ),
-    # mla_a8w8_qh16_qseqlen1_gqaratio16_msk0_lse_ps does this, with a wait for one too many.
     "LDS into an MFMA soon": ([_TRANSPOSED, *["s_nop 0"] * 6, _MFMA], "lds-wait", ERROR),
+    # mla_a8w8_qh16_qseqlen1_gqaratio16_ps: a wait for one too many.
+    "the next of LDS into the last of eight": (
+        ["ds_read_b128 v[4:7], v50", "ds_read_b128 v[60:63], v50", _MFMA],
+        "lds-wait",
+        ADVICE,
+    ),
+    "the next but one of LDS into the last of eight": (
+        ["ds_read_b128 v[60:63], v50", "ds_read_b128 v[4:7], v50", _MFMA],
+        "lds-wait",
+        ERROR,
+    ),
+    "the next of LDS into the first of eight": (
+        ["ds_read_b128 v[0:3], v50", "ds_read_b128 v[60:63], v50", _MFMA],
+        "lds-wait",
+        ERROR,
+    ),
     "LDS into a VALU behind an MFMA": (
         [
             _TRANSPOSED,
