@@ -399,8 +399,8 @@ _WAITS = (
         "operations are out as well the order is lost and only lgkmcnt(0) will do. Advice where a "
         "wait covers it on another way, where so many LDS operations behind it are out that it is "
         "in (15 are the most), and where kernels that run do without: 48 units of four clocks "
-        "behind the operation, 20 where an MFMA reads it, or 4 and an s_barrier, or the next result "
-        "of LDS for the last four of an MFMA's eight registers.",
+        "behind the operation, 20 where an MFMA reads it, or 4 and an s_barrier, or the next "
+        "result of LDS for the last four of an MFMA's eight registers.",
         _WAITCNT,
     ),
     (
