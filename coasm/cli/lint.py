@@ -112,8 +112,8 @@ def lint(
     Exit status: 0 clean, 1 findings (of what --fix leaves), 2 something could not be judged.
     """
     if list_ or explain is not None:
-        from coasm.linter.report import explained, listed
         from coasm.linter.rules import find_rule
+        from coasm.linter.rules.explain import explained, listed
 
         for line in listed() if explain is None else explained(find_rule(explain)):
             print(line)

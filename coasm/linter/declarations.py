@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from coasm.asm.code import Instruction, branch_target
 from coasm.linter.declared import contradictions, highest, lds_end, limits
-from coasm.linter.findings import ADVICE, ERROR, Finding
+from coasm.linter.findings import Finding
 from coasm.linter.kernel_code import Check, KernelCode, check_kernels
 from coasm.linter.program import Program, parts
 
@@ -49,14 +49,15 @@ def _registers(code: KernelCode) -> Iterable[Finding]:
     declared = limits(code.kernel, code.program.co.target, code.declared, most[1][0] > 0)
     for limit, (count, index) in zip(declared, most, strict=False):
         if count > limit.declared and not (dynamic and limit.letter == "v"):
-            # The hardware may set aside more than what is declared: then it works all the same.
             yield code.finding(
                 limit.rule,
-                ERROR if count > limit.allocated else ADVICE,
+                "beyond" if count > limit.allocated else "set aside",
                 index,
-                f"{limit.letter}{count - 1} is used, but the descriptor declares {limit.declared} "
-                f"{limit.name}",
-                f"raise {limit.directive} for {count} {limit.name} or more",
+                register=f"{limit.letter}{count - 1}",
+                declared=limit.declared,
+                kind=limit.name,
+                directive=limit.directive,
+                count=count,
             )
 
 
@@ -67,15 +68,10 @@ _DYNAMIC_LDS = ("dynamic_shared_pointer", "hidden_dynamic_lds_size")
 
 
 def _lds(code: KernelCode) -> Iterable[Finding]:
-    """Rule lds-range. Dynamic LDS is added at launch, behind what is declared: advice."""
+    """Rule lds-range."""
     declared, most = code.declared.lds, code.program.co.target.processor.family.lds_bytes
     if declared > most:
-        yield code.at_entry(
-            "lds-range",
-            ERROR,
-            f"the descriptor declares {declared} bytes of LDS, a workgroup can have {most}",
-            "lower .amdhsa_group_segment_fixed_size",
-        )
+        yield code.at_entry("lds-range", "more than there is", declared=declared, most=most)
     arguments = code.kernel.metadata.get(".args")
     listed = arguments if isinstance(arguments, list) else []
     added = any(isinstance(a, dict) and a.get(".value_kind") in _DYNAMIC_LDS for a in listed)
@@ -85,28 +81,13 @@ def _lds(code: KernelCode) -> Iterable[Finding]:
         ((lds_end(item.text), index) for index, item in code.instructions), default=(0, 0)
     )
     if end > declared:
-        yield code.finding(
-            "lds-range",
-            ADVICE,
-            index,
-            f"LDS byte {end - 1} is used, but the descriptor declares {declared} bytes",
-            f"raise .amdhsa_group_segment_fixed_size to {end}, unless the launch adds dynamic LDS",
-        )
+        yield code.finding("lds-range", "beyond", index, byte=end - 1, declared=declared, end=end)
 
 
 def _metadata(code: KernelCode) -> Iterable[Finding]:
-    """Rule metadata: where the descriptor and the metadata do not say the same.
-
-    Counts of registers are advice, for no launch goes by them: the metadata of aiter's gfx942
-    pa_a16w8_b16 counts 96 SGPRs, its descriptor 80, of which the code uses 74.
-    """
-    for key, value, what, said, level in contradictions(code.kernel, code.declared):
-        yield code.at_entry(
-            "metadata",
-            level,
-            f"the descriptor declares {value} {what}, the metadata's {key} is {said}",
-            f"give {key} the descriptor's value, or change the descriptor",
-        )
+    """Rule metadata."""
+    for case, key, value, what, said in contradictions(code.kernel, code.declared):
+        yield code.at_entry("metadata", case, key=key, value=value, what=what, said=said)
 
 
 DECLARATIONS: tuple[Check, ...] = (_registers, _lds, _metadata)

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from coasm.codeobject import CodeObject, Kernel
 from coasm.descriptor import decode
 from coasm.descriptor.declared import Resources, resources
-from coasm.linter.findings import ADVICE, ERROR
 from coasm.target import TargetID
 
 __all__ = [
@@ -95,8 +94,8 @@ def lds_end(text: str) -> int:
     return max(offsets, default=0) + size
 
 
-def contradictions(kernel: Kernel, declared: Resources) -> list[tuple[str, int, str, int, str]]:
-    """Metadata key, the descriptor's value, of what, the metadata's value, and the level."""
+def contradictions(kernel: Kernel, declared: Resources) -> list[tuple[str, str, int, str, int]]:
+    """Case of the rule, the metadata's key, the descriptor's value, of what, the metadata's."""
     metadata = kernel.metadata
     equal = [
         (".group_segment_fixed_size", declared.lds, "LDS bytes"),
@@ -107,12 +106,12 @@ def contradictions(kernel: Kernel, declared: Resources) -> list[tuple[str, int, 
         equal.append((".kernarg_segment_size", declared.kernarg_size, "kernarg bytes"))
     at_most = ((".vgpr_count", declared.vgprs, "VGPRs"), (".sgpr_count", declared.sgprs, "SGPRs"))
     wrong = [
-        (key, value, what, said, ERROR)
+        ("size", key, value, what, said)
         for key, value, what in equal
         if isinstance(said := metadata.get(key), int) and said != value
     ]
     wrong += [
-        (key, value, what, said, ADVICE)
+        ("count", key, value, what, said)
         for key, value, what in at_most
         if value is not None and isinstance(said := metadata.get(key), int) and said > value
     ]

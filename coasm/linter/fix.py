@@ -275,7 +275,7 @@ class _Repair:
             user, producer = made.origin[one.consumer], made.origin[one.producer]
             assert user is not None and producer is not None
             demand = _Demand(states=one.needs - one.has)
-            found += self._missing(one.hazard.rule, producer, user, demand, one.level)
+            found += self._missing(one.rule, producer, user, demand, one.level)
         for finding in check_strict(made.program) if self.advice else ():
             if finding.rule == "soft-clause":
                 user = self.at[finding.place.address]

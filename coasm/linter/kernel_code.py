@@ -11,6 +11,7 @@ from coasm.codeobject import Kernel
 from coasm.descriptor import Resources, resources
 from coasm.linter.findings import Finding
 from coasm.linter.program import Program
+from coasm.linter.rules import RULES
 
 __all__ = ["Check", "KernelCode", "check_kernels"]
 
@@ -75,15 +76,13 @@ class KernelCode:
                 todo.append(number + 1)
         return found
 
-    def finding(self, rule: str, level: str, index: int, what: str, advice: str) -> Finding:
-        """A finding at the instruction *index*."""
-        place = self.program.place(index)
-        return Finding(rule, level, self.kernel.name, place, what, advice)
+    def finding(self, rule: str, case: str, index: int, **words: object) -> Finding:
+        """What *rule* says in a *case*, at the instruction *index*."""
+        return RULES[rule].finding(case, self.kernel.name, self.program.place(index), **words)
 
-    def at_entry(self, rule: str, level: str, what: str, advice: str) -> Finding:
+    def at_entry(self, rule: str, case: str, **words: object) -> Finding:
         """A finding about the descriptor or the metadata."""
-        first = self.program.blocks[self.entry].first
-        return self.finding(rule, level, first, what, advice)
+        return self.finding(rule, case, self.program.blocks[self.entry].first, **words)
 
 
 #: A check of one kernel.

@@ -38,6 +38,7 @@ __all__ = [
     "VCC_BITS",
     "VGPRS",
     "VSKIP",
+    "WRITTEN",
     "Operation",
     "kind",
     "named",
@@ -59,6 +60,18 @@ HARDWARE = ((1 << 64) - 1) << _HWREG
 _MODE, _TRAPSTS = 1, 3
 _VSKIP_AT = 28
 _ZERO_FLAGS = {251: VCC_BITS, 252: EXEC_BITS}
+
+#: What of the registers that an instruction writes counts for a rule, by the name in its rows.
+WRITTEN = {
+    "vgprs": VGPRS,
+    "sgprs": SGPRS,
+    "vcc": VCC_BITS,
+    "exec": EXEC_BITS,
+    "m0": M0_BIT,
+    "hardware register": HARDWARE,
+    "f64 pipe": F64_PIPE,
+    "vskip": VSKIP,
+}
 
 #: Hardware registers by name. Source: LLVM's AMDGPUAsmUtils.cpp, the rows of GFX9 and GFX940.
 _HWREGS = {

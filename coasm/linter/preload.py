@@ -8,14 +8,14 @@ entry, where a prologue loads the same SGPRs and goes on there, or traps. Source
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import partial
 
 from coasm.codeobject import Kernel
-from coasm.linter.findings import ERROR, Finding
+from coasm.linter.findings import Finding
 from coasm.linter.program import Program
+from coasm.linter.rules import RULES
 
 __all__ = ["check_preload"]
-
-_RULE = "preload-entry"
 
 
 def check_preload(program: Program) -> list[Finding]:
@@ -32,11 +32,15 @@ def check_preload(program: Program) -> list[Finding]:
 
 
 def _check(program: Program, kernel: Kernel, entry: int) -> Finding | None:
-    offset = entry - kernel.entry
+    finding = partial(
+        RULES["preload-entry"].finding,
+        kernel=kernel.name,
+        entry=entry,
+        offset=entry - kernel.entry,
+        symbol=kernel.name,
+    )
     if program.index(entry) < 0:
-        place = program.place_of(kernel.entry, kernel.name)
-        what = f"{entry:#x}, {offset} bytes behind the entry, is no instruction's address"
-        return Finding(_RULE, ERROR, kernel.name, place, what, _advice(kernel, offset))
+        return finding("no instruction", place=program.place_of(kernel.entry, kernel.name))
     starts = program.block_addresses
     first = bisect_left(starts, kernel.entry)
     if first == len(starts) or starts[first] != kernel.entry:
@@ -54,14 +58,6 @@ def _check(program: Program, kernel: Kernel, entry: int) -> Finding | None:
                     seen.add(number)
                     pending.append(number)
             elif target != entry:
-                what = (
-                    f"the prologue goes on at {target:#x}, while firmware that preloads arguments "
-                    f"enters at {entry:#x}"
-                )
                 place = program.place(block.last - 1)
-                return Finding(_RULE, ERROR, kernel.name, place, what, _advice(kernel, offset))
+                return finding("goes elsewhere", place=place, target=target)
     return None
-
-
-def _advice(kernel: Kernel, offset: int) -> str:
-    return f"the code must begin {offset} bytes behind {kernel.name}: pad its prologue with s_nop"

@@ -1,4 +1,4 @@
-"""What lint found as text, JSON and SARIF; and what a rule says."""
+"""What lint found as text, JSON and SARIF."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from coasm.linter.findings import ERROR, Finding, Place
-from coasm.linter.hazards import HAZARDS, Hazard, States
+from coasm.linter.findings import Finding, Place
 from coasm.linter.lint import Linted, Note
-from coasm.linter.rules import GROUPS, RULES, Rule
-from coasm.target import processor, with_wait_states
+from coasm.linter.rules import RULES
+from coasm.linter.rules.explain import explained
+from coasm.linter.rules.rule import Rule
 
-__all__ = ["explained", "finding_json", "finding_line", "lines", "listed", "sarif", "to_json"]
+__all__ = ["finding_json", "finding_line", "lines", "sarif", "to_json"]
 
 #: A text and what it is: ``error``, ``advice``, ``note``, ``place``, ``""``.
 Span = tuple[str, str]
@@ -260,141 +260,3 @@ def _uri(path: str) -> str:
     if relative.startswith(".."):
         return "file://" + quote(os.fsencode(os.path.abspath(path)))
     return quote(os.fsencode(relative.replace(os.sep, "/")))
-
-
-#: The words for producers, consumers and what of their registers counts, in a rule's table.
-_WORDS = {
-    "valu": "VALU",
-    "salu": "SALU",
-    "mfma": "MFMA",
-    "xdl": "XDL MFMA",
-    "sgemm": "f32 MFMA",
-    "dgemm": "f64 MFMA",
-    "dgemm_4x4": "f64 MFMA 4x4x4",
-    "dgemm_16x16": "f64 MFMA 16x16x4",
-    "dot": "v_dot",
-    "trans": "transcendental",
-    "vmem": "VMEM, FLAT",
-    "ds": "LDS",
-    "load": "load",
-    "dpp": "DPP",
-    "readlane": "v_readlane, v_readfirstlane",
-    "lane_select": "v_readlane, v_writelane",
-    "rwlane": "v_readlane, v_readfirstlane, v_writelane",
-    "div_fmas": "v_div_fmas",
-    "permlane_swap": "v_permlane*_swap",
-    "f64_fma": "v_fma_f64, v_fmac_f64",
-    "sub_dword": "write of a part",
-    "mix_half": "v_fma_mixlo, v_fma_mixhi",
-    "constant_move": "v_mov of a constant",
-    "shifted": "shifted source",
-    "wide_store": "wide store",
-    "wide_store_soffset": "wide store, offset in an SGPR",
-    "m0_reader": "add-TID, message, s_movrel",
-    "lds_dma": "load to LDS",
-    "setreg": "s_setreg",
-    "getreg": "s_getreg",
-    "setvskip": "s_setvskip",
-    "rfe": "s_rfe",
-    "ab": "A, B",
-    "ab_first": "A, B",
-    "ab_last": "last of eight registers of A, B",
-    "c": "C",
-    "reads": "reads",
-    "writes": "writes",
-    "touches": "reads or writes",
-    "constant": "as data",
-    "mask": "as carry or mask",
-    "lane": "as lane number",
-    "exec_data": "as data",
-    "zero_flag": "vccz, execz",
-}
-_OUT = {"vgprs": "", "sgprs": " SGPR", "vcc": " VCC", "exec": " EXEC", "m0": " M0", "c": " C"}
-
-
-def explained(rule: Rule) -> Iterator[str]:
-    """What a rule says, line by line: why, its numbers by target and passes, its source."""
-    yield f"{rule.name} ({rule.group}, {rule.level})"
-    yield f"  {rule.title}"
-    yield ""
-    yield from _wrapped(rule.why)
-    rows = [hazard for hazard in HAZARDS if hazard.rule == rule.name]
-    if rows:
-        yield ""
-        yield from _table(rows)
-    for witness in dict.fromkeys(row.witness for row in rows if row.witness):
-        yield ""
-        yield from _wrapped(f"Why advice and no error: {witness}.")
-    yield ""
-    yield from _wrapped(f"Source: {rule.source}.")
-
-
-def _wrapped(text: str) -> list[str]:
-    from textwrap import wrap
-
-    return wrap(text, 88, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
-
-
-def _table(hazards: Sequence[Hazard]) -> Iterator[str]:
-    """The wait states that each row needs, below their heads; columns that say nothing left out."""
-    targets = with_wait_states()
-    rows: list[tuple[str, ...]] = [("producer", "consumer", "", "passes", *targets, "error")]
-    for hazard in hazards:
-        producer = _words(hazard.producer) + _OUT.get(hazard.out, "")
-        consumer = f"{_words(hazard.consumer)}: {_words(hazard.into)}"
-        if hazard.unless:
-            producer += f", no {_words(hazard.unless)}"
-        if hazard.but:
-            consumer += f", no {_words(hazard.but)}"
-        passes, numbers = "", []
-        for target in targets:
-            states = _of(hazard.states, target)
-            if isinstance(states, Mapping):
-                passes = "/".join(map(str, states))
-            numbers.append(_slashed(states))
-        sure = "" if hazard.sure is None else f"below {_slashed(_of(hazard.sure, targets[-1]))}"
-        rows.append(
-            (
-                producer,
-                consumer,
-                hazard.same,
-                passes,
-                *numbers,
-                "never" if hazard.sure == 0 else sure,
-            )
-        )
-    rows = list(dict.fromkeys(rows))
-    used = [at for at in range(len(rows[0])) if any(row[at] for row in rows[1:])]
-    widths = {at: max(len(row[at]) for row in rows) for at in used}
-    for row in rows:
-        yield f"  {'  '.join(row[at].ljust(widths[at]) for at in used)}".rstrip()
-
-
-def _words(names: str) -> str:
-    return ", ".join(_WORDS.get(name, name) for name in names.split())
-
-
-def _of(states: States, target: str) -> int | Mapping[int, int] | None:
-    """The states of one target, a number or by passes; None where the row is not for it."""
-    if isinstance(states, Mapping) and isinstance(next(iter(states)), str):
-        return states.get(processor(target).family.wait_states)  # type: ignore[call-overload]
-    return states  # type: ignore[return-value]
-
-
-def _slashed(states: int | Mapping[int, int] | None) -> str:
-    if isinstance(states, Mapping):
-        return "/".join(map(str, states.values()))
-    return "-" if states is None else str(states)
-
-
-def listed() -> Iterator[str]:
-    """Every rule, a line each, by group; advice is marked."""
-    width = max(map(len, RULES))
-    for number, (group, about) in enumerate(GROUPS.items()):
-        if number:
-            yield ""
-        yield f"{group}: {about}"
-        for rule in RULES.values():
-            if rule.group == group:
-                mark = "" if rule.level == ERROR else f" ({rule.level})"
-                yield f"  {rule.name:<{width}}  {rule.title}{mark}"

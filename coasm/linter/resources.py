@@ -23,9 +23,10 @@ from coasm.isa.access import is_copy
 from coasm.isa.flow import flow_of
 from coasm.linter.declarations import DECLARATIONS, named_registers
 from coasm.linter.declared import REGISTER
-from coasm.linter.findings import ADVICE, ERROR, Finding
+from coasm.linter.findings import Finding
 from coasm.linter.kernel_code import Check, KernelCode, check_kernels
 from coasm.linter.program import Program
+from coasm.linter.rules import RULES
 from coasm.occupancy import occupancy
 from coasm.reads import kernarg_reads
 
@@ -42,12 +43,11 @@ def check_entries(program: Program) -> list[Finding]:
     for kernel in program.kernels:
         if _position(program, kernel.entry) is not None or kernel.entry in undecoded:
             continue
-        what, level = _what_is_at(program, kernel.entry)
-        if level == ERROR:
+        there, case = _what_is_at(program, kernel.entry)
+        if case == "no code":
             place = program.place_of(kernel.entry, "")
-            what = f"the entry point {kernel.entry:#x} is {what}"
-            advice = "correct the kernel's symbol or its descriptor's kernel_code_entry_byte_offset"
-            found.append(Finding("branch-range", ERROR, kernel.name, place, what, advice))
+            finding = RULES["branch-range"].finding
+            found.append(finding("entry", kernel.name, place, address=kernel.entry, there=there))
     return found
 
 
@@ -78,11 +78,11 @@ def _kernarg(code: KernelCode) -> Iterable[Finding]:
         if outside or offset + length > size:
             yield code.finding(
                 "kernarg-range",
-                ERROR if outside else ADVICE,
+                "starts outside" if outside else "ends outside",
                 _index(program, address),
-                f"loads bytes {offset} to {offset + length - 1} of the kernel arguments, "
-                f"which are {size} bytes",
-                "correct the offset, or .amdhsa_kernarg_size and .kernarg_segment_size",
+                first=offset,
+                last=offset + length - 1,
+                size=size,
             )
 
 
@@ -209,14 +209,7 @@ _MOST_SYSTEM_SGPRS = 5
 
 
 def _initial(code: KernelCode) -> Iterable[Finding]:
-    """Rule user-sgpr: registers that are read before anything on any way there wrote them.
-
-    An error where a descriptor could have set the SGPR up. Behind those it is advice, for such a
-    value need not matter: aiter's gfx950 fmoe_bf16_blockscaleFp8_g1u1_vs_gelu_1tg_pf2_16x128
-    compares s86 to s89, which nothing writes, for bits 4 to 7 of s20, of which it only ever asks
-    bits 0 to 3 (s_setvskip). Compilers copy undefined registers, and let half of a 64-bit integer
-    undefined, where the value does not matter: that is advice, and so are v1 and v2.
-    """
+    """Rule user-sgpr: registers that are read before anything on any way there wrote them."""
     declared = code.declared
     family = code.program.co.target.processor.family
     users = max(declared.user_sgpr_count, sum(user.count for user in declared.user_sgprs))
@@ -237,18 +230,15 @@ def _initial(code: KernelCode) -> Iterable[Finding]:
         while unknown:
             number = (unknown & -unknown).bit_length() - 1
             unknown &= unknown - 1
-            scalar = number < _SGPRS
-            name = f"s{number}" if scalar else f"v{number - _SGPRS}"
-            here = f"s0 to s{sgprs - 1}" if sgprs else "no SGPR"
-            yield code.finding(
-                "user-sgpr",
-                ADVICE if number >= most or _need_not_matter(step.item, unread) else ERROR,
-                step.at,
-                f"{name} is read, but nothing has written it before, and the descriptor sets up "
-                + (here if scalar else f"v0 to v{vgprs - 1}" if vgprs > 1 else "v0 alone"),
-                "write it first, or enable what it stands for "
-                + ("(.amdhsa_user_sgpr_*, .amdhsa_system_sgpr_*)" if scalar else _WORKITEM_ID),
-            )
+            if number < _SGPRS:
+                name, case = f"s{number}", "sgpr"
+                initial = f"s0 to s{sgprs - 1}" if sgprs else "no SGPR"
+                if number >= most or _need_not_matter(step.item, unread):
+                    case = "sgpr, perhaps"
+            else:
+                name, case = f"v{number - _SGPRS}", "vgpr"
+                initial = f"v0 to v{vgprs - 1}" if vgprs > 1 else "v0 alone"
+            yield code.finding("user-sgpr", case, step.at, register=name, initial=initial)
 
 
 #: 64-bit integers, of which compilers let the upper half undefined where they need the lower.
@@ -263,9 +253,6 @@ def _need_not_matter(item: Instruction, unknown: int) -> bool:
         return False
     pairs = [_bits(operand) for operand in named_registers(item).split(",")[1:]]
     return all(not pair & unknown or pair & ~unknown for pair in pairs)
-
-
-_WORKITEM_ID = "(.amdhsa_system_vgpr_workitem_id)"
 
 
 # Scratch
@@ -298,30 +285,18 @@ def _scratch(code: KernelCode) -> Iterable[Finding]:
         ]
     if not access:
         return
-    name = ".amdhsa_private_segment_fixed_size"
-    if sized:
-        what, name = "does not enable the private segment", ".amdhsa_enable_private_segment 1"
-        if not code.program.co.target.processor.family.architected_flat_scratch:
-            name = ".amdhsa_system_sgpr_private_segment_wavefront_offset 1"
-    else:
-        what = "declares no scratch memory"
-    yield code.finding(
-        "scratch",
-        ERROR,
-        min(access),
-        f"scratch memory is used, but the descriptor {what}",
-        f"set {name}",
-    )
+    directive = ".amdhsa_enable_private_segment 1"
+    if not code.program.co.target.processor.family.architected_flat_scratch:
+        directive = ".amdhsa_system_sgpr_private_segment_wavefront_offset 1"
+    case = "disabled" if sized else "none"
+    yield code.finding("scratch", case, min(access), directive=directive)
 
 
 # A workgroup on a compute unit
 
 
 def _workgroup(code: KernelCode) -> Iterable[Finding]:
-    """Rule workgroup-registers: a workgroup that is larger than the registers allow.
-
-    An error where the size is required, advice where it is the greatest that is allowed.
-    """
+    """Rule workgroup-registers: a workgroup that is larger than the registers allow."""
     metadata, target = code.kernel.metadata, code.program.co.target
     size = metadata.get(".max_flat_workgroup_size")
     required = metadata.get(".reqd_workgroup_size")
@@ -334,17 +309,15 @@ def _workgroup(code: KernelCode) -> Iterable[Finding]:
     fit = occupancy(target.processor, code.declared, size, wgp_mode=wgp)
     for limit in fit.limits:
         if not limit.workgroups and limit.cause in ("VGPRs", "SGPRs"):
-            waves = limit.waves_per_simd * fit.simds
             yield code.at_entry(
                 "workgroup-registers",
-                ERROR if must else ADVICE,
-                f"a workgroup of {size} work-items has {fit.workgroup_waves} waves, but the "
-                f"{limit.cause} ({limit.detail}) are enough for {waves}",
-                f"use fewer {limit.cause}, or lower .max_flat_workgroup_size",
+                "required" if must else "allowed",
+                size=size,
+                waves=fit.workgroup_waves,
+                kind=limit.cause,
+                detail=limit.detail,
+                resident=limit.waves_per_simd * fit.simds,
             )
-
-
-# Descriptor against metadata
 
 
 # Where flow goes
@@ -361,40 +334,22 @@ def _flow(code: KernelCode) -> Iterable[Finding]:
         item = program.instructions[at]
         target = branch_target(item)
         if at in own and target is not None:
-            what, level = _what_is_at(program, target)
-            yield code.finding(
-                "branch-range",
-                level,
-                at,
-                f"the branch goes to {target:#x}, which is {what}",
-                "branch to a label that an instruction has",
-            )
+            there, case = _what_is_at(program, target)
+            yield code.finding("branch-range", case, at, address=target, there=there)
     ends = [(at, *_what_is_at(program, _end(program.instructions[at]))) for at in program.falls]
     for at, number in own.items():
         into = code.runs_into(number)
         if into is not None:
             name = program.entries.get(into, "")
-            ends.append((at, f"the kernel {name!r}", ADVICE))
-    for at, what, level in ends:
+            ends.append((at, f"the kernel {name!r}", "perhaps"))
+    for at, there, case in ends:
         flow = flow_of(program.instructions[at].mnemonic)
         stops = flow is not None and flow.sort in _STOPS
         if at in own and own[at] in code.certain and not stops:
-            yield code.finding(
-                "fall-through",
-                level,
-                at,
-                f"flow goes on behind this instruction, but what comes next is {what}",
-                "end it with s_endpgm or a branch",
-            )
+            yield code.finding("fall-through", case, at, there=there)
     for index, item in code.instructions:
         if item.text.startswith("s_code_end"):
-            yield code.finding(
-                "fall-through",
-                ERROR,
-                index,
-                "flow runs into the padding behind the code",
-                "end the code before it with s_endpgm or a branch",
-            )
+            yield code.finding("fall-through", "padding", index)
             break
 
 
@@ -403,19 +358,19 @@ def _end(item: Instruction) -> int:
 
 
 def _what_is_at(program: Program, address: int) -> tuple[str, str]:
-    """What is at an address where no instruction starts, and how sure it is that it is no code."""
+    """What is at an address where no instruction starts; and ``no code`` or ``perhaps``: code."""
     co = program.co
     section = co.section_at(address)
     own = program.code.get(section.index) if section is not None else None
     if section is None or own is None:
-        return "outside the code", ERROR
+        return "outside the code", "no code"
     at = bisect_right(own.stops, address - own.start) - 1
     item = own[at] if at < len(own) else None
     if isinstance(item, Instruction) and item.address < address:
-        return f"the middle of {item.mnemonic} at {item.address:#x}", ERROR
+        return f"the middle of {item.mnemonic} at {item.address:#x}", "no code"
     if any(s.type == STT_OBJECT and s.value <= address < s.value + s.size for s in co.symbols):
-        return "data", ERROR
-    return "nothing that LLVM can decode", ADVICE
+        return "data", "no code"
+    return "nothing that LLVM can decode", "perhaps"
 
 
 def _position(program: Program, address: int) -> int | None:

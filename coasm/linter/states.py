@@ -1,4 +1,4 @@
-"""Wait states over the control-flow graph: the rows of :mod:`coasm.linter.hazards`, applied.
+"""Wait states over the control-flow graph: the hazards of the rules, applied.
 
 What is in flight when a block starts is the nearest that any way there leaves: the shortest path
 counts, around loops too. Every producer in the window is checked, not the nearest alone.
@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from coasm.linter import hazards
 from coasm.linter.findings import ADVICE, ERROR, Finding, Fix
-from coasm.linter.hazards import HAZARDS, WRITTEN, Hazard, States
-from coasm.linter.operation import EXEC_BITS, SGPRS, Operation, kind, named
+from coasm.linter.operation import EXEC_BITS, SGPRS, WRITTEN, Operation, kind, named
 from coasm.linter.program import Block, Program
-from coasm.linter.rules import RULES
+from coasm.linter.rules import RULES, wait_states
+from coasm.linter.rules.rule import Hazard, states_in
 
 __all__ = ["Violation", "check_states", "states_of", "violations"]
 
@@ -27,8 +26,9 @@ _SUPERSEDED = SGPRS | EXEC_BITS
 
 
 class _Row(NamedTuple):
-    """A hazard's row for one target, with kinds as bits."""
+    """A row of a rule for one target, with kinds as bits."""
 
+    rule: str
     hazard: Hazard
     producer: int
     unless: int
@@ -53,6 +53,7 @@ class Violation(NamedTuple):
     ``level``: from the row's ``sure`` states on it is advice.
     """
 
+    rule: str
     hazard: Hazard
     level: str
     producer: int
@@ -63,13 +64,14 @@ class Violation(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def _rows(wait_states: str) -> tuple[_Row, ...]:
+def _rows(column: str) -> tuple[_Row, ...]:
     found = []
-    for hazard in HAZARDS:
-        states = _of(hazard.states, wait_states)
+    for name, hazard in ((rule.name, row) for rule in RULES.values() for row in rule.hazards):
+        states = states_in(column, hazard.states)
         if states is not None:
             found.append(
                 _Row(
+                    name,
                     hazard,
                     kind(hazard.producer),
                     kind(hazard.unless),
@@ -77,17 +79,10 @@ def _rows(wait_states: str) -> tuple[_Row, ...]:
                     kind(hazard.but),
                     tuple(hazard.into.split()),
                     states,
-                    _of(hazard.sure, wait_states),
+                    states_in(column, hazard.sure),
                 )
             )
     return tuple(found)
-
-
-def _of(states: States | None, wait_states: str) -> int | Mapping[int, int] | None:
-    """A row's states in the column *wait_states*; None where the row does not hold for it."""
-    if isinstance(states, Mapping) and isinstance(next(iter(states)), str):
-        states = states.get(wait_states)  # type: ignore[call-overload]
-    return states  # type: ignore[return-value]
 
 
 def _by_passes(states: int | Mapping[int, int], operation: Operation) -> int:
@@ -107,11 +102,11 @@ def states_of(operation: Operation) -> int:
 
 
 @lru_cache(maxsize=1 << 16)
-def _left_by(operation: Operation, wait_states: str) -> _Hot | None:
+def _left_by(operation: Operation, column: str) -> _Hot | None:
     """What *operation* leaves for those behind it; None where no row has it as producer."""
     rows = []
     mask = farthest = 0
-    for row in _rows(wait_states):
+    for row in _rows(column):
         if not operation.kinds & row.producer or operation.kinds & row.unless:
             continue
         out = row.hazard.out
@@ -129,11 +124,12 @@ def _matches(same: str, producer: Operation, consumer: Operation) -> bool:
     """Whether producer and consumer are as the row's ``same`` says."""
     if not same:
         return True
-    if same in (hazards.SAME_NAME, hazards.OTHER_NAME):
-        return (producer.base == consumer.base) == (same == hazards.SAME_NAME)
+    if same in (wait_states.SAME_NAME, wait_states.OTHER_NAME):
+        return (producer.base == consumer.base) == (same == wait_states.SAME_NAME)
     if producer.writes & WRITTEN["vgprs"] != consumer.role("c"):
-        return same == hazards.PART
-    return same == (hazards.EXACT if producer.base == consumer.base else hazards.OTHER_OPCODE)
+        return same == wait_states.PART
+    same_opcode = producer.base == consumer.base
+    return same == (wait_states.EXACT if same_opcode else wait_states.OTHER_OPCODE)
 
 
 class _Flight(NamedTuple):
@@ -264,11 +260,10 @@ def _check(
             overlap &= registers
             if row.hazard.out in _SCALARS:
                 overlap &= ~gone
-            hazard = row.hazard
-            if overlap and _matches(hazard.same, operations[producer], consumer):
+            if overlap and _matches(row.hazard.same, operations[producer], consumer):
                 level = ERROR if has < sure else ADVICE
-                found = Violation(hazard, level, producer, index, has, needs, overlap)
-                key = hazard.rule, producer
+                found = Violation(row.rule, row.hazard, level, producer, index, has, needs, overlap)
+                key = row.rule, producer
                 if key not in worst or _weight(worst[key]) < _weight(found):
                     worst[key] = found
     return list(worst.values())
@@ -285,17 +280,18 @@ def check_states(program: Program) -> list[Finding]:
 
 def _finding(program: Program, v: Violation) -> Finding:
     missing = v.needs - v.has
-    return Finding(
-        v.hazard.rule,
-        v.level,
+    finding = RULES[v.rule].finding(
+        "one s_nop" if missing <= 16 else "two s_nop",
         program.name_at(v.consumer),
         program.place(v.consumer),
-        f"{RULES[v.hazard.rule].title}: {named(v.overlap)}",
-        f"insert s_nop {min(missing, 16) - 1} before it"
-        if missing <= 16
-        else f"insert {missing} wait states before it (s_nop 15 and s_nop {missing - 17})",
-        program.place(v.producer),
-        v.has,
-        v.needs,
-        Fix(states=missing),
+        registers=named(v.overlap),
+        missing=missing,
+        operand=(missing - 1) % 16,
+    )
+    return finding._replace(
+        level=v.level,
+        producer=program.place(v.producer),
+        has=v.has,
+        needs=v.needs,
+        fix=Fix(states=missing),
     )

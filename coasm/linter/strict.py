@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from coasm.isa.flow import flow_of
 from coasm.isa.waits import LGKM_MAX, VM_MAX, Waits, counted_in, waits_of
-from coasm.linter.findings import ADVICE, Finding, Fix
+from coasm.linter.findings import Finding, Fix
 from coasm.linter.operation import EXEC_BITS, M0_BIT, SGPRS, VGPRS, Operation, kind, named
 from coasm.linter.program import Block, Program
 from coasm.linter.rules import RULES
@@ -207,17 +207,14 @@ def _judge(
         for (name, _), count in zip(_COUNTERS, enough, strict=True)
         if count is not None
     )
-    yield Finding(
-        "wait-strict",
-        ADVICE,
+    finding = RULES["wait-strict"].finding(
+        "weaker" if kept else "none",
         program.name_at(index),
         program.place(index),
-        f"{RULES['wait-strict'].title}: {', '.join(parts)}",
-        f"make it s_waitcnt {kept}" if kept else "leave it out",
-        program.place(first[2]),
-        first[0],
-        first[1],
+        counters=", ".join(parts),
+        enough=kept,
     )
+    yield finding._replace(producer=program.place(first[2]), has=first[0], needs=first[1])
 
 
 def _would_do(
@@ -328,19 +325,14 @@ def _clauses(program: Program) -> Iterator[Finding]:
             clash = (written & (reads | read)) | (read & writes)
             stores = not written and bool(writes)
             if run and writes | written and (clash or stores):
-                what = f": {named(clash)}" if clash else ", with a store behind a load"
-                yield Finding(
-                    "soft-clause",
-                    ADVICE,
+                finding = RULES["soft-clause"].finding(
+                    "registers" if clash else "store",
                     program.name_at(index),
                     program.place(index),
-                    f"{RULES['soft-clause'].title}{what}",
-                    "insert s_nop 0 before it",
-                    program.place(run[-1]),
-                    0,
-                    1,
-                    Fix(states=1),
+                    registers=named(clash),
                 )
+                producer = program.place(run[-1])
+                yield finding._replace(producer=producer, has=0, needs=1, fix=Fix(states=1))
                 run, reads, writes = [], 0, 0
             run.append(index)
             reads |= read

@@ -539,25 +539,20 @@ def _finding(program: Program, early: _Early) -> Finding:
         if count is not None
     ]
     wait = "s_waitcnt " + " ".join(parts)
-    what = RULES[early.rule].title
-    if early.overlap:
-        what = f"{what}: {named(early.overlap)}"
-    advice = f"insert {wait} before it"
-    if early.rule == "lds-barrier" and early.needs.lgkm is None:
-        advice = "insert s_barrier behind the wait, or see that each wave reads its own data"
-    elif early.rule == "lds-barrier":
-        advice = f"insert {wait} before the barrier that the write is to be seen behind"
-    return Finding(
-        early.rule,
-        early.level,
+    case, fix = early.level, Fix(0, early.needs.vm, early.needs.lgkm)
+    if early.rule == "lds-barrier":
+        case = "no barrier" if early.needs.lgkm is None else "no wait"
+    finding = RULES[early.rule].finding(
+        case,
         program.name_at(early.user),
         program.place(early.user),
-        what,
-        advice,
-        program.place(early.producer),
-        None,
-        _strict(early.needs),
-        None if early.rule == "lds-barrier" else Fix(0, early.needs.vm, early.needs.lgkm),
+        registers=named(early.overlap),
+        wait=wait,
+    )
+    return finding._replace(
+        producer=program.place(early.producer),
+        needs=_strict(early.needs),
+        fix=None if early.rule == "lds-barrier" else fix,
     )
 
 

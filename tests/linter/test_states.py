@@ -18,9 +18,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from coasm.isa import AGPR, VGPR
-from coasm.linter.hazards import HAZARDS
 from coasm.linter.operation import kind, operation
 from coasm.linter.program import Program
+from coasm.linter.rules import RULES as ALL_RULES
 from coasm.linter.states import Violation, violations
 from coasm.llvm import Llvm
 from tests.linter.mir import Blocks, Place, inserted, lintable, llc_path, printed, registers
@@ -151,7 +151,8 @@ def expected(case: Case, llvm: int, like: int) -> int:
     return max(llvm, like) if row.ours is None else row.ours
 
 
-RULES = sorted({hazard.rule for hazard in HAZARDS})
+RULES = sorted(rule.name for rule in ALL_RULES.values() if rule.hazards)
+HAZARDS = [(rule.name, row) for rule in ALL_RULES.values() for row in rule.hazards]
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -199,11 +200,11 @@ def test_every_row_has_pairs(judge: Llvm, target: str) -> None:
     for case, judged, _ in adjacent(target, judge):
         made = operation(case.producer, target).matrix
         for violation in judged.ours:
-            row = HAZARDS.index(violation.hazard)
+            row = HAZARDS.index((violation.rule, violation.hazard))
             met |= {(row, 0), (row, made.passes if made else 0)}
     have = {operation(matrix_text(name), target).matrix for name in MATRIX[target]}
     missing = []
-    for row, hazard in enumerate(HAZARDS):
+    for row, (rule, hazard) in enumerate(HAZARDS):
         states: object = hazard.states
         if isinstance(states, dict) and isinstance(next(iter(states)), str):
             states = states.get(target)
@@ -212,7 +213,7 @@ def test_every_row_has_pairs(judge: Llvm, target: str) -> None:
             passes = [m.passes for m in have if m and m.pipe in pipes and m.passes in states]
         else:
             passes = [0] if states else []
-        missing += [(hazard.rule, hazard.producer) for n in passes if (row, n) not in met]
+        missing += [(rule, hazard.producer) for n in passes if (row, n) not in met]
     assert not missing
 
 
@@ -228,7 +229,7 @@ def test_a_pair(judge: Llvm, target: str, rule: str) -> None:
         if row is not None:
             assert llvm == row.llvm, (case, row)
         wanted = expected(case, llvm, like)
-        got = {v.hazard.rule: v.needs for v in ours}
+        got = {v.rule: v.needs for v in ours}
         assert all(v.has == 0 for v in ours)
         assert got.pop(rule, 0) == wanted, (case, llvm)
         assert max(got.values(), default=0) <= max(wanted, 0) and set(got) <= {
@@ -280,7 +281,7 @@ def apart(target: str, llvm: Llvm) -> dict[str, list[tuple[str, Case, int, int, 
 def test_enough_states_and_one_short(judge: Llvm, target: str, rule: str) -> None:
     """In each shape: clean with what is needed, and exactly the rule with one state fewer."""
     for shape, case, states, needs, (_, ours) in apart(target, judge)[rule]:
-        got = [(v.hazard.rule, v.has, v.needs) for v in ours]
+        got = [(v.rule, v.has, v.needs) for v in ours]
         assert got == ([(rule, states, needs)] if states < needs else []), (shape, case)
 
 
@@ -346,7 +347,7 @@ def _range(program: Program, found: Sequence[Violation]) -> tuple[int, int]:
     least = most = 0
     for v in found:
         texts = [program.instructions[at].text for at in (v.producer, v.consumer)]
-        row = difference(Case(program.co.target.name, v.hazard.rule, *texts))
+        row = difference(Case(program.co.target.name, v.rule, *texts))
         fewest, needs = sorted((v.needs, v.needs if row is None else row.llvm))
         if v.has >= _LLVM_LOOKS:
             fewest = needs = 0
@@ -401,7 +402,7 @@ def disagree(programs: Sequence[Blocks], target: str, llvm: Llvm) -> list[Disagr
                 for v in found[number]
             ]
             ours = [
-                (*pair, v.hazard.rule, v.has, v.needs)
+                (*pair, v.rule, v.has, v.needs)
                 for pair, v in zip(names, found[number], strict=True)
             ]
             result.append(Disagreement(made[number], text, states, ours))

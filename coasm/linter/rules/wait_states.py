@@ -1,613 +1,537 @@
-"""Every rule of lint by its name: what it says, why, and where that is from."""
+"""Wait states: which instruction must not follow which too closely.
+
+A wait state is an issued instruction; ``s_nop N`` is N + 1. A row needs its states strictly between
+the producer and the consumer, on the shortest path. Sources: LLVM's GCNHazardRecognizer (each
+number was measured with LLVM 22's ``post-RA-hazard-rec`` but where the row says otherwise) and the
+CDNA3 and CDNA4 ISA guides, "Manually inserted wait states". Witnesses are kernels of aiter that run
+on hardware and do what the public tables forbid.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from coasm.descriptor import Resources
+from coasm.isa import Literal, Parsed
+from coasm.linter.findings import ADVICE
+from coasm.linter.rules.rule import Hazard, Message, OperandBug, Rule
 
-from coasm.errors import CoasmError
-from coasm.linter.findings import ADVICE, ERROR
-
-__all__ = ["GROUPS", "RULES", "Rule", "close_rule", "find_rule"]
-
-
-class Rule(NamedTuple):
-    """A rule. ``title`` is the head of its findings, ``why`` what goes wrong, ``source`` of that.
-
-    ``group`` is one of :data:`GROUPS`; ``level`` what its findings are unless a row of its table
-    says otherwise.
-    """
-
-    name: str
-    group: str
-    level: str
-    title: str
-    why: str
-    source: str
-
-
-#: Group → what its rules are about.
-GROUPS = {
-    "wait states": "instructions that must not follow each other too closely",
-    "waits": "results that are used before a wait covers them",
-    "resources": "what code uses against what its descriptor declares",
-    "operands": "operands that the hardware does not handle",
-}
+__all__ = ["EXACT", "OTHER_NAME", "OTHER_OPCODE", "PART", "RULES", "SAME_NAME"]
 
 _MFMA_TABLES = "CDNA3 ISA guide, table 37; CDNA4 ISA guide, table 38"
 _VALU_TABLES = "CDNA3 and CDNA4 ISA guides, table 11"
 _INTO_MFMA = f"LLVM GCNHazardRecognizer::checkMAIHazards90A; {_MFMA_TABLES}"
 _OUT_OF_MFMA = f"LLVM GCNHazardRecognizer::checkMAIVALUHazards; {_MFMA_TABLES}"
 _VALU = f"LLVM GCNHazardRecognizer::checkVALUHazards; {_VALU_TABLES}"
-_WAITCNT = "LLVM SIInsertWaitcnts; CDNA3 and CDNA4 ISA guides, section 4.4"
-_USAGE = "LLVM AMDGPU usage"
 
-_WAIT_STATES = (
-    (
+# How a C operand has to match D: its registers are the same and so is the opcode; only its
+# registers are the same; it overlaps them. How a DOT has to match.
+EXACT, OTHER_OPCODE, PART = "same registers and opcode", "same registers", "overlapping registers"
+SAME_NAME, OTHER_NAME = "same opcode", "another opcode"
+
+# By the producer's passes N. XDL: N + 3 to read A and B, N + 1 to read C, and on gfx950 one more,
+# but for N = 2 where it is not read by an XDL as C. SGEMM: N + 2 and N.
+_XDL_READ = {"gfx942": {2: 5, 4: 7, 8: 11, 16: 19}, "gfx950": {2: 5, 4: 8, 8: 12, 16: 20}}
+_XDL_C_XDL = {"gfx942": {2: 3, 4: 5, 8: 9, 16: 17}, "gfx950": {2: 4, 4: 6, 8: 10, 16: 18}}
+_XDL_C_OTHER = {"gfx942": {2: 3, 4: 5, 8: 9, 16: 17}, "gfx950": {2: 3, 4: 6, 8: 10, 16: 18}}
+_SGEMM_READ = {2: 4, 8: 10, 16: 18}
+_SGEMM_C = {2: 2, 8: 8, 16: 16}
+_DGEMM_16_READ = {"gfx942": 11, "gfx950": 19}
+_DGEMM_16_C = {"gfx942": 9, "gfx950": 17}
+_ON_950 = {"gfx950": 2}  # what it is of is there alone
+_V = "vgprs"
+
+_END_THE_RUN = "insert s_nop 0 before it"
+_LAST_OF_EIGHT = (
+    0,
+    "fwd_hd128_i8fp8 (gfx950): v_cvt_pk_fp8_f32 v59 with op_sel, then "
+    "v_mfma_f32_16x16x128_f8f6f4 with v[52:59] as B, no state",
+)
+_FORWARDED = (
+    0,
+    "fwd_hd128_fp8 (gfx950): v_mfma_f32_32x32x8_bf16, s_waitcnt, then "
+    "v_mfma_scale_f32_32x32x64_f8f6f4 with that C, 1 state of 10; LLVM 22 and older wait for none",
+)
+_DISPUTED = (0, "LLVM and the ISA guide disagree")
+
+
+def _beyond_15(parsed: Parsed, declared: Resources | None) -> bool:
+    first = parsed.operands[0] if parsed.operands else None
+    return isinstance(first, Literal) and first.value > 15
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
         "mfma-valu-write",
-        ERROR,
         "an MFMA reads what a VALU instruction just wrote",
         "The matrix pipe reads its operands earlier than the VALU does, and does not wait for a "
         "VALU result that is still under way: it gets the old value. Put independent instructions "
         "or an s_nop between the two.",
         _INTO_MFMA,
+        hazards=(
+            Hazard("valu", _V, "mfma", "ab_first", 2, unless="dot permlane_swap"),
+            Hazard("permlane_swap", _V, "mfma", "ab_first", _ON_950).seen(
+                1,
+                "bwd_hd128_bf16_a16_psskddv (gfx950): v_permlane16_swap_b32 v61, v63, "
+                "v_mul_f32, then v_mfma_f32_32x32x16_bf16 with v[60:63] as B, 1 state of 2",
+            ),
+            Hazard("valu", _V, "mfma", "ab_last", _ON_950, unless="dot").seen(*_LAST_OF_EIGHT),
+            Hazard("valu", _V, "mfma", "c", 2, unless="dot").seen(
+                1,
+                "fwd_hd128_f4f4 (gfx950): v_mov_b64, s_nop 0, "
+                "v_smfmac_f32_16x16x128_fp8_fp8 with that C, 1 state of 2",
+            ),
+        ),
     ),
-    (
+    Rule(
         "mfma-exec-write",
-        ERROR,
         "an MFMA follows a VALU instruction that writes EXEC",
         "A v_cmpx writes EXEC late, and an MFMA that follows too closely may still use the old "
         "mask, whatever its registers. EXEC written by a scalar instruction needs no states. Move "
         "independent instructions in between.",
         _INTO_MFMA,
+        hazards=(Hazard("valu", "exec", "mfma", "reads", 4),),
     ),
-    (
+    Rule(
         "mfma-dot-write",
-        ADVICE,
         "an MFMA reads what a dot product just wrote",
         "The ISA guide asks for three wait states between a v_dot* and an instruction of another "
         "opcode that reads its result; LLVM asks for none where that is an MFMA. Three states are "
         "right by both.",
         f"{_INTO_MFMA}; LLVM checks no such pair",
+        hazards=(Hazard("dot", _V, "mfma", "ab c", 3).seen(*_DISPUTED),),
     ),
-    (
+    Rule(
         "mfma-source",
-        ERROR,
         "an MFMA reads as A or B what an MFMA still writes",
         "An MFMA writes its result some passes after it was issued, and nothing holds back a "
         "second one that reads it as A, B, index or scale: it multiplies the old values, without a "
         "fault. The more passes the first takes, the more states are needed. Schedule other MFMAs "
         "or loads in between, or insert s_nop.",
         _INTO_MFMA,
+        hazards=(
+            Hazard("xdl", _V, "mfma", "ab", _XDL_READ),
+            Hazard("sgemm", _V, "mfma", "ab", _SGEMM_READ),
+            Hazard("dgemm_4x4", _V, "mfma", "ab", 6),
+            Hazard("dgemm_16x16", _V, "mfma", "ab", _DGEMM_16_READ),
+        ),
     ),
-    (
+    Rule(
         "mfma-accumulator",
-        ERROR,
         "an MFMA accumulates onto part of what an MFMA still writes",
         "The result is forwarded to the C operand of the next MFMA only where both name the same "
         "registers. Where C overlaps them in part, or starts or ends elsewhere, the second reads "
         "the register file before the first has written it.",
         _INTO_MFMA,
+        hazards=(
+            Hazard("xdl", _V, "xdl", "c", _XDL_C_XDL, same=PART),
+            Hazard("xdl", _V, "sgemm dgemm", "c", _XDL_C_OTHER, same=PART),
+            Hazard("sgemm", _V, "sgemm dgemm", "c", _SGEMM_C, same=PART),
+            Hazard("dgemm_4x4", _V, "sgemm dgemm", "c", 4, same=PART),
+            Hazard("dgemm_16x16", _V, "sgemm dgemm", "c", _DGEMM_16_C, same=PART),
+        ),
     ),
-    (
+    Rule(
         "mfma-same-accumulator",
-        ERROR,
         "an MFMA follows too closely on its own accumulator",
         "Results are forwarded from one MFMA to the next of the same opcode with the same "
         "accumulator, but the shortest of them (2 passes, 4x4) leave too little time for it. Put "
         "another instruction between the two.",
         _INTO_MFMA,
+        hazards=(
+            Hazard("xdl sgemm", _V, "mfma", "c", {2: 2}, same=EXACT),
+            Hazard("dgemm_4x4", _V, "mfma", "c", 4, same=EXACT),
+        ),
     ),
-    (
+    Rule(
         "mfma-opcode",
-        ADVICE,
         "an MFMA of another opcode reads this accumulator as C",
         "Results are forwarded to C between MFMAs of one opcode; the ISA guide exempts only equal "
         "passes and none from XDL into SGEMM or DGEMM. LLVM up to 22 asks for no states where the "
         "registers are identical, newer ones for those of an overlap.",
         f"{_INTO_MFMA} (newer LLVM: getMFMAOverlappedSrcCWaitStates)",
+        hazards=(
+            Hazard("xdl", _V, "xdl", "c", _XDL_C_XDL, OTHER_OPCODE).seen(*_FORWARDED),
+            Hazard("xdl", _V, "sgemm dgemm", "c", _XDL_C_OTHER, OTHER_OPCODE).seen(*_FORWARDED),
+            Hazard("sgemm", _V, "sgemm dgemm", "c", _SGEMM_C, OTHER_OPCODE).seen(*_FORWARDED),
+            Hazard("sgemm", _V, "xdl", "c", {2: 2}, OTHER_OPCODE).seen(*_FORWARDED),
+        ),
     ),
-    (
+    Rule(
         "mfma-read",
-        ERROR,
         "the result of an MFMA is read while still being written",
         "An MFMA writes its result some passes after it was issued, and no VALU instruction waits "
         "for it: it reads the old values, without a fault. AGPRs and "
         "VGPRs behave alike, and so does v_accvgpr_read. Schedule other work in between, or insert "
         "s_nop.",
         _OUT_OF_MFMA,
+        hazards=(
+            Hazard("xdl", _V, "valu", "reads", _XDL_READ).seen(
+                2,
+                "fp8gemm_bf16_blockscale_BpreShuffle_96x128 (gfx942): "
+                "v_mfma_f32_16x16x32_fp8_fp8, two v_pk_fma_f32, then v_pk_fma_f32 reads D, 2 "
+                "states of 7",
+            ),
+            Hazard("sgemm", _V, "valu", "reads", _SGEMM_READ),
+            Hazard("dgemm_4x4", _V, "valu", "reads", 6),
+            Hazard("dgemm_16x16", _V, "valu", "reads", _DGEMM_16_READ),
+        ),
     ),
-    (
+    Rule(
         "mfma-memory-read",
-        ERROR,
         "memory reads the result of an MFMA still being written",
         "A store, an LDS write or an address takes its VGPRs or AGPRs at issue and does not wait "
         "for an MFMA that still writes them: old values are stored, without a fault. Schedule "
         "other work in between, or insert s_nop.",
         _OUT_OF_MFMA,
+        hazards=(
+            Hazard("xdl", _V, "vmem ds", "reads", _XDL_READ),
+            Hazard("sgemm", _V, "vmem ds", "reads", _SGEMM_READ),
+            Hazard("dgemm_4x4", _V, "vmem ds", "reads", 9),
+            Hazard("dgemm_16x16", _V, "vmem ds", "reads", 18),
+        ),
     ),
-    (
+    Rule(
         "mfma-overwrite",
-        ERROR,
         "the result of an MFMA is overwritten while in flight",
         "The MFMA's late write lands behind the newer one of a VALU instruction or a load, so that "
         "the register keeps the older value. A load counts where it is issued. Write to another "
         "register, or put the states in between.",
         _OUT_OF_MFMA,
+        hazards=(
+            Hazard("xdl", _V, "valu", "writes", _XDL_READ).seen(
+                {2: 1, 4: 3, 8: 6, 16: 12},
+                "fwd_hd128_bf16_rtne (gfx942): v_cndmask_b32 overwrites the D of "
+                "v_mfma_f32_32x32x8_bf16 after 7 states of 11",
+            ),
+            Hazard("xdl", _V, "load", "writes", _XDL_READ),
+            Hazard("sgemm", _V, "valu load", "writes", _SGEMM_READ),
+            Hazard("dgemm_4x4", _V, "valu load", "writes", 6),
+            Hazard("dgemm_16x16", _V, "valu load", "writes", _DGEMM_16_READ),
+        ),
     ),
-    (
+    Rule(
         "mfma-overwrite-c",
-        ERROR,
         "the accumulator that an MFMA still reads is overwritten",
         "An XDL MFMA reads its C operand over several passes; a VALU instruction or a load that "
         "writes these registers meanwhile changes what is accumulated. A and B are read at issue "
         "and need no states.",
         _OUT_OF_MFMA,
+        hazards=(Hazard("xdl", "c_apart", "valu load", "writes", {2: 1, 4: 3, 8: 7, 16: 15}),),
     ),
-    (
+    Rule(
         "dgemm-fma",
-        ERROR,
         "an f64 FMA follows too closely on an f64 MFMA",
         "f64 MFMAs and v_fma_f64 share a pipe, whatever their registers. Put two other "
         "instructions or s_nop 1 in between.",
         _OUT_OF_MFMA,
+        hazards=(Hazard("dgemm", "f64 pipe", "f64_fma", "reads", 2),),
     ),
-    (
+    Rule(
         "dot-read",
-        ERROR,
         "the result of a dot product is read too early",
         "A v_dot* takes longer than other VALU instructions, and its result is forwarded only to "
         "the accumulator of the same opcode. Every other reader needs three wait states, or reads "
         "the old value.",
         _OUT_OF_MFMA,
+        hazards=(
+            Hazard("dot", _V, "valu vmem ds", "reads", 3, same=OTHER_NAME),
+            Hazard("dot", _V, "dot", "ab", 3, same=SAME_NAME),
+        ),
     ),
-    (
+    Rule(
         "dot-overwrite",
-        ERROR,
         "the result of a dot product is overwritten in flight",
         "A v_dot* writes later than other VALU instructions: what another one or a load writes to "
         "the same register less than three wait states behind it is lost.",
         _OUT_OF_MFMA,
+        hazards=(Hazard("dot", _V, "valu load", "writes", 3, same=OTHER_NAME),),
     ),
-    (
+    Rule(
         "valu-sgpr-vmem",
-        ERROR,
         "a memory instruction reads an SGPR that a VALU just wrote",
         "v_readlane, v_readfirstlane, v_cmp and carries write scalars late. A buffer, flat, global "
         "or scratch instruction reads its descriptor, offset or base without waiting for them and "
         "goes to the old address. Scalars written by SALU need no states.",
         f"LLVM GCNHazardRecognizer::checkVMEMHazards; {_VALU_TABLES}",
+        hazards=(
+            Hazard("valu", "sgprs", "vmem", "reads", 5, unless="readlane"),
+            Hazard("readlane", "sgprs", "vmem", "reads", 5).seen(
+                2,
+                "allreduce_rmsnorm_N8192 (gfx942): v_readlane_b32 s8, two scalar "
+                "instructions, then buffer_store_dwordx4 through s[8:11], 2 states of 5",
+            ),
+        ),
     ),
-    (
+    Rule(
         "valu-exec-vmem",
-        ADVICE,
         "a memory instruction follows a VALU that writes EXEC",
         "LLVM treats EXEC as an operand of memory instructions and keeps five wait states behind a "
         "v_cmpx; the ISA guide has no such row.",
         "LLVM GCNHazardRecognizer::checkVMEMHazards; not in the ISA guides",
+        hazards=(Hazard("valu", "exec", "vmem", "reads", 5).seen(*_DISPUTED),),
     ),
-    (
+    Rule(
         "valu-sgpr-constant",
-        ERROR,
         "a VALU reads as a constant an SGPR that a VALU just wrote",
         "The VALU reads scalar operands before the scalar result of the VALU instruction ahead of "
         "it has been written. Two wait states are needed; scalars written by SALU need none.",
         f"LLVM GCNHazardRecognizer::checkVALUHazards (VDecCoExec); {_VALU_TABLES}",
+        hazards=(
+            Hazard("valu", "sgprs", "valu", "constant", 2, unless="readlane"),
+            Hazard("readlane", "sgprs", "valu", "constant", 2).seen(
+                0,
+                "topksoftmax_4x128x8 (gfx942): v_readlane_b32 s20, then v_mov_b32 v16, "
+                "s20, no state",
+            ),
+        ),
     ),
-    (
+    Rule(
         "valu-sgpr-mask",
-        ADVICE,
         "a VALU selects or carries by an SGPR just written",
         "LLVM keeps two wait states also where the scalar is a carry-in or the mask of v_cndmask; "
         "the ISA guide asks for none there.",
         "LLVM GCNHazardRecognizer::checkVALUHazards; not in the ISA guides",
+        hazards=(Hazard("valu", "sgprs", "valu", "mask", 2).seen(*_DISPUTED),),
     ),
-    (
+    Rule(
         "valu-sgpr-lane",
-        ERROR,
         "a lane number comes from an SGPR that a VALU just wrote",
         "v_readlane and v_writelane read the number of the lane before the scalar result of a VALU "
         "instruction has been written, and take another lane. Four wait states are needed.",
         f"LLVM GCNHazardRecognizer::checkRWLaneHazards; {_VALU_TABLES}",
+        hazards=(Hazard("valu", "sgprs", "lane_select", "lane", 4),),
     ),
-    (
+    Rule(
         "valu-vcc-div-fmas",
-        ERROR,
         "v_div_fmas reads VCC that a VALU just wrote",
         "v_div_fmas takes VCC as an operand that is not interlocked: after a v_div_scale or v_cmp "
         "that writes VCC it scales by the old bits. Four wait states are needed.",
         f"LLVM GCNHazardRecognizer::checkDivFMasHazards; {_VALU_TABLES}",
+        hazards=(Hazard("valu", "vcc", "div_fmas", "reads", 4),),
     ),
-    (
+    Rule(
         "valu-exec-lane",
-        ERROR,
         "a lane is read or written just after a VALU wrote EXEC",
         "v_readlane, v_readfirstlane and v_writelane use EXEC before a v_cmpx ahead of them has "
         "written it. Four wait states are needed.",
         _VALU,
+        hazards=(Hazard("valu", "exec", "rwlane", "reads", 4),),
     ),
-    (
+    Rule(
         "valu-exec-constant",
-        ERROR,
         "a VALU reads as data an EXEC that a VALU just wrote",
         "As a mask EXEC is interlocked, as an operand it is not: the VALU gets the value from "
         "before the v_cmpx. Two wait states are needed.",
         _VALU,
+        hazards=(Hazard("valu", "exec", "valu", "exec_data", 2),),
     ),
-    (
+    Rule(
         "valu-exec-dpp",
-        ERROR,
         "a DPP instruction follows a VALU that writes EXEC",
         "DPP decides by EXEC which lanes it may take data from, earlier than other instructions "
         "use it. Five wait states are needed behind a v_cmpx.",
         f"LLVM GCNHazardRecognizer::checkDPPHazards; {_VALU_TABLES}",
+        hazards=(Hazard("valu", "exec", "dpp", "reads", 5),),
     ),
-    (
+    Rule(
         "valu-zero-flag",
-        ADVICE,
         "vccz or execz is read as data just after a VALU wrote it",
         "The ISA guide asks for five wait states until src_vccz or src_execz as an operand is up "
         "to date; LLVM never emits such an operand and checks nothing.",
         f"{_VALU_TABLES}; none in LLVM",
+        hazards=(
+            Hazard("valu", "vcc", "valu", "zero_flag", 5).seen(*_DISPUTED),
+            Hazard("valu", "exec", "valu", "zero_flag", 5).seen(*_DISPUTED),
+        ),
     ),
-    (
+    Rule(
         "valu-readlane",
-        ERROR,
         "v_readlane reads a VGPR that a VALU just wrote",
         "The value is read across lanes before the forwarding network has it. One wait state is "
         "needed.",
         _VALU,
+        hazards=(Hazard("valu", _V, "readlane", "reads", 1),),
     ),
-    (
+    Rule(
         "valu-dpp",
-        ERROR,
         "a DPP instruction reads a VGPR that a VALU just wrote",
         "DPP reads the registers of other lanes, past the forwarding between VALU instructions, "
         "and gets old values. Two wait states are needed, for every VGPR that the instruction "
         "reads and for its old destination.",
         f"LLVM GCNHazardRecognizer::checkDPPHazards; {_VALU_TABLES}",
+        hazards=(
+            Hazard("valu", _V, "dpp", "shifted", 2, unless="constant_move").seen(
+                1,
+                "pa_bf16_pertokenFp8_gqa16_2tg_4w (gfx942): v_cndmask_b32 v120, "
+                "v_cndmask_b32, then v_mov_b32_dpp reads v120, 1 state of 2",
+            ),
+            Hazard("constant_move", _V, "dpp", "shifted", 2).seen(
+                0,
+                "pa_a16w16_f16 (gfx942): v_mov_b32 v9, -1, then v_mov_b32_dpp v9, v9 "
+                "row_shl:8, no state",
+            ),
+            Hazard("valu", _V, "dpp", "reads", 2).seen(
+                0,
+                "gemm_a8w8_m128_noSplitK (gfx942): v_mul_f32 v100, then v_mul_f32_dpp "
+                "with v100 as src1, no state; LLVM counts src1 and the old destination too",
+            ),
+        ),
     ),
-    (
+    Rule(
         "load-dpp",
-        ADVICE,
         "a DPP instruction reads a VGPR that was just loaded",
         "LLVM counts a load among the writers that DPP has to keep away from, and its s_waitcnt "
         "only as one state. The counter already says that the data is there.",
         "LLVM GCNHazardRecognizer::checkDPPHazards; not in the ISA guides",
+        hazards=(Hazard("load", _V, "dpp", "reads", 2).seen(*_DISPUTED),),
     ),
-    (
+    Rule(
         "permlane-swap",
-        ERROR,
         "a permlane swap touches a VGPR that a VALU just wrote",
         "v_permlane16_swap and v_permlane32_swap read both operands across lanes, past the "
         "forwarding between VALU instructions. Two wait states are needed.",
         "LLVM GCNHazardRecognizer::checkPermlaneHazards; CDNA4 ISA guide, table 11",
+        hazards=(
+            Hazard("valu", _V, "permlane_swap", "touches", _ON_950, unless="permlane_swap").seen(
+                1,
+                "mla_a8w8_qh16_qseqlen1_gqaratio16 (gfx950): v_cvt_pk_fp8_f32 v39, s_nop "
+                "0, then v_permlane16_swap_b32 v38, v39, 1 state of 2",
+            ),
+            Hazard("permlane_swap", _V, "permlane_swap", "touches", _ON_950).seen(
+                0,
+                "mla_a8w8_qh64_qseqlen1_gqaratio64_nm (gfx950): v_permlane32_swap_b32 "
+                "v40, v40 twice, no state",
+            ),
+        ),
     ),
-    (
+    Rule(
         "permlane-swap-exec",
-        ERROR,
         "a permlane swap follows a VALU that writes EXEC",
         "v_permlane16_swap and v_permlane32_swap use EXEC before a v_cmpx ahead of them has "
         "written it. Four wait states are needed.",
         "LLVM GCNHazardRecognizer::checkPermlaneHazards; CDNA4 ISA guide, table 11",
+        hazards=(Hazard("valu", "exec", "permlane_swap", "reads", {"gfx950": 4}),),
     ),
-    (
+    Rule(
         "trans",
-        ERROR,
         "a result of the transcendental unit is read at once",
         "v_exp, v_log, v_rcp, v_rsq, v_sqrt, v_sin and v_cos take longer than other VALU "
         "instructions, and an ordinary VALU instruction right behind one reads the old value. One "
         "wait state is needed; another transcendental, a store or an LDS instruction needs none.",
         f"LLVM GCNHazardRecognizer::checkVALUHazards (TransForwarding); {_VALU_TABLES}",
+        hazards=(Hazard("trans", _V, "valu mfma", "sources", 1, but="trans"),),
     ),
-    (
+    Rule(
         "sub-dword",
-        ERROR,
         "a VGPR of which a part was just written is used at once",
         "What SDWA, op_sel or a byte select writes to a part of a register is not forwarded: the "
         "next VALU instruction that reads or writes the register takes it without that part. One "
         "wait state is needed.",
         f"LLVM GCNHazardRecognizer::checkVALUHazards (getDstSelForwardingOperand); {_VALU_TABLES}",
+        hazards=(
+            Hazard("sub_dword", _V, "valu", "touches", 1),
+            Hazard("sub_dword", _V, "mfma", "ab_first c writes", 1),
+            Hazard("sub_dword", _V, "mfma", "ab_last", {"gfx950": 1}).seen(*_LAST_OF_EIGHT),
+            Hazard("mix_half", _V, "valu mfma", "touches", 1).seen(
+                0,
+                "what LLVM 22 and older compile: v_fma_mixlo_f16 v34, then v_bfi_b32 "
+                "reads v34, no state; newer LLVM only",
+            ),
+        ),
     ),
-    (
+    Rule(
         "wide-store",
-        ERROR,
         "the data of a wide store is overwritten at once",
         "A store of more than 64 bits reads its data over several cycles after it was issued, and "
         "a VALU instruction that overwrites them meanwhile changes what is stored. Two wait states "
         "are needed, one where the offset is in an SGPR.",
         "LLVM GCNHazardRecognizer::createsVALUHazard, checkSOFFSETWindowVALUHazardsHelper (newer "
         f"LLVM; LLVM 22 and the guides ask for none with an SGPR offset); {_VALU_TABLES}",
+        hazards=(
+            Hazard("wide_store", "data", "valu mfma", "writes", 2),
+            Hazard("wide_store_soffset", "data", "valu mfma", "writes", 1).seen(
+                0,
+                "f4gemm_bf16_per1x32Fp4_noBpreShuffle_256x256 (gfx950): "
+                "buffer_store_dwordx4 v[44:47] … s51, then v_cvt_pk_bf16_f32 v44, no state",
+            ),
+        ),
     ),
-    (
+    Rule(
         "wide-store-load",
-        ADVICE,
         "a load overwrites the data of a wide store at once",
         "The ISA guide asks for one wait state also where a load takes the place of the data; LLVM "
         "asks for none, for the load's result comes much later.",
         f"{_VALU_TABLES}; not in LLVM",
+        hazards=(
+            Hazard("wide_store wide_store_soffset", "data", "load", "writes", 1).seen(*_DISPUTED),
+        ),
     ),
-    (
+    Rule(
         "m0-write",
-        ERROR,
         "M0 is used right behind the instruction that wrote it",
         "A load to LDS, an add-TID access, a message or s_movrel takes M0 from where the scalar "
         "write has not yet arrived. One wait state is needed.",
         f"LLVM GCNHazardRecognizer::checkReadM0Hazards; {_VALU_TABLES}",
+        hazards=(
+            Hazard("salu", "m0", "m0_reader", "reads", 1, but="lds_dma"),
+            Hazard("salu", "m0", "lds_dma", "reads", 1).seen(
+                0,
+                "most kernels that load to LDS, "
+                "bf16gemm_fp32bf16_tn_96x64_bshuffle_splitk (gfx942) for one: s_add_u32 m0, then "
+                "buffer_load_dword … lds, no state",
+            ),
+        ),
     ),
-    (
+    Rule(
         "setreg",
-        ERROR,
         "a hardware register is used right after s_setreg",
         "s_setreg takes effect late: an s_getreg of the same register reads the old value, and a "
         "second s_setreg may be lost. Two wait states are needed; another register needs none.",
         f"LLVM GCNHazardRecognizer::checkSetRegHazards, checkGetRegHazards; {_VALU_TABLES}",
+        hazards=(Hazard("setreg", "hardware register", "setreg getreg", "touches", 2),),
     ),
-    (
+    Rule(
         "setreg-rfe",
-        ERROR,
         "s_rfe follows right after s_setreg of TRAPSTS",
         "The return from the trap handler uses TRAPSTS before the write to it has arrived. One "
         "wait state is needed.",
         f"LLVM GCNHazardRecognizer::checkRFEHazards; {_VALU_TABLES}",
+        hazards=(Hazard("setreg", "hardware register", "rfe", "reads", 1),),
     ),
-    (
+    Rule(
         "vskip",
-        ADVICE,
         "skipping of vector instructions was just switched",
         "MODE.vskip takes effect two wait states after it was written; until then vector "
         "instructions, or an s_getreg of MODE, see the old setting.",
         f"{_VALU_TABLES}; none in LLVM",
+        hazards=(
+            Hazard("setvskip", "hardware register", "getreg", "reads", 2).seen(*_DISPUTED),
+            Hazard("setreg", "vskip", "valu mfma vmem ds", "reads", 2).seen(*_DISPUTED),
+        ),
     ),
-    (
+    Rule(
         "nop-range",
-        ERROR,
         "s_nop waits less than its operand says",
         "s_nop has four bits for its operand: s_nop 16 assembles and waits for one state, not for "
         "seventeen. Write several of them.",
         "CDNA3 and CDNA4 ISA guides, SOPP; LLVM SIInstrInfo::getNumWaitStates",
+        messages={
+            "beyond 15": Message(
+                "s_nop uses the low 4 bits of its operand alone, so it waits for less",
+                "use several s_nop of at most 15",
+            ),
+        },
+        bugs=(OperandBug("nop_of_4_bits", r"s_nop", _beyond_15, "beyond 15"),),
     ),
-    (
+    Rule(
         "soft-clause",
-        ADVICE,
         "a run of loads overwrites what it reads",
         "With XNACK a faulted run of scalar (or vector) memory instructions is replayed from its "
         "start: what one of them overwrote and another reads is no longer there. Only replay is "
         "affected; any other instruction in between ends the run.",
         "LLVM GCNHazardRecognizer::checkSoftClauseHazards",
+        messages={
+            "registers": Message("{title}: {registers}", _END_THE_RUN, ADVICE),
+            "store": Message("{title}, with a store behind a load", _END_THE_RUN, ADVICE),
+        },
     ),
 )
-
-_WAITS = (
-    (
-        "vmem-wait",
-        ERROR,
-        "used before its vmcnt wait",
-        "A buffer, global or scratch load writes its registers when memory answers; until an "
-        "s_waitcnt vmcnt(N) covers it, with N no more than the memory operations issued after it, "
-        "the registers hold old values, and a write to them may be overtaken by the load. Advice "
-        "where a wait covers it on another way, and where kernels that run do without: 64 units "
-        "of four clocks and an s_barrier behind the load, or a write 40 behind one that nobody "
-        "read.",
-        _WAITCNT,
-    ),
-    (
-        "lds-wait",
-        ERROR,
-        "used before its lgkmcnt wait",
-        "LDS answers in order, and an s_waitcnt lgkmcnt(N), with N no more than the LDS operations "
-        "issued after it, says that the result is there. While scalar loads, messages or FLAT "
-        "operations are out as well the order is lost and only lgkmcnt(0) will do. Advice where a "
-        "wait covers it on another way, where so many LDS operations behind it are out that it is "
-        "in (15 are the most), and where kernels that run do without: 48 units of four clocks "
-        "behind the operation, 20 where an MFMA reads it, or 4 and an s_barrier, or the next "
-        "result of LDS for the last four of an MFMA's eight registers.",
-        _WAITCNT,
-    ),
-    (
-        "smem-wait",
-        ERROR,
-        "used before lgkmcnt(0)",
-        "Scalar loads answer in any order, so that no count but lgkmcnt(0) says that one of them "
-        "is there. Until then its SGPRs must be neither read nor written.",
-        _WAITCNT,
-    ),
-    (
-        "flat-wait",
-        ERROR,
-        "used before both vmcnt(0) and lgkmcnt(0)",
-        "A FLAT operation may go to memory or to LDS, counts in both counters, and is out of order "
-        "in both. Its result needs vmcnt(0) and lgkmcnt(0), and while one is out so does "
-        "everything else that these counters cover.",
-        _WAITCNT,
-    ),
-    (
-        "lds-dma-wait",
-        ERROR,
-        "LDS is read before a transfer to it is done",
-        "A load with lds writes to LDS when memory answers; the LDS instructions do not wait for "
-        "it. An s_waitcnt vmcnt(N), with N no more than the memory operations issued after it, has "
-        "to stand before the first that uses that LDS.",
-        _WAITCNT,
-    ),
-    (
-        "lds-barrier",
-        ADVICE,
-        "LDS is shared between waves without wait and barrier",
-        "What one wave writes to LDS others may read only after it has waited for its writes "
-        "(lgkmcnt(0), vmcnt for loads to LDS) and all of them have met at an s_barrier, which "
-        "waits for no counter itself. Which waves use which LDS is not known here, hence advice.",
-        _WAITCNT,
-    ),
-    (
-        "wait-strict",
-        ADVICE,
-        "waits for more than any use needs",
-        "The counter could stay higher here: no instruction up to the next wait uses what is "
-        "waited for. A weaker wait lets more memory operations overlap; the result is the same.",
-        _WAITCNT,
-    ),
-)
-
-_RESOURCES = (
-    (
-        "vgpr-range",
-        ERROR,
-        "a VGPR is used that the kernel does not have",
-        "The descriptor says how many VGPRs a wave gets, in granules, and with accum_offset where "
-        "the AGPRs among them begin. A register beyond is another one, or another wave's. Raise "
-        ".amdhsa_next_free_vgpr and .amdhsa_accum_offset.",
-        f"{_USAGE}, kernel descriptor, COMPUTE_PGM_RSRC1 and RSRC3",
-    ),
-    (
-        "agpr-range",
-        ERROR,
-        "an AGPR is used that the kernel does not have",
-        "AGPRs are those of a wave's vector registers that lie behind accum_offset. Raise "
-        ".amdhsa_next_free_vgpr: it counts both kinds.",
-        f"{_USAGE}, kernel descriptor, COMPUTE_PGM_RSRC1 and RSRC3",
-    ),
-    (
-        "sgpr-range",
-        ERROR,
-        "an SGPR is used that the kernel does not have",
-        "The descriptor says how many SGPRs a wave gets, VCC and the like included. Raise "
-        ".amdhsa_next_free_sgpr.",
-        f"{_USAGE}, kernel descriptor, COMPUTE_PGM_RSRC1",
-    ),
-    (
-        "lds-range",
-        ERROR,
-        "an LDS offset lies beyond what the kernel declares",
-        "LDS reads beyond the workgroup's allocation give 0, and writes are dropped. Raise "
-        ".amdhsa_group_segment_fixed_size, and .group_segment_fixed_size of the metadata with it. "
-        "LDS that the launch adds cannot be seen here.",
-        f"{_USAGE}, kernel descriptor, GROUP_SEGMENT_FIXED_SIZE",
-    ),
-    (
-        "kernarg-range",
-        ERROR,
-        "a kernel argument is read beyond its segment",
-        "The runtime copies only as many bytes of arguments as the metadata's "
-        ".kernarg_segment_size and the descriptor say; what lies behind is not the kernel's. Add "
-        "the argument to the metadata and raise .amdhsa_kernarg_size.",
-        f"{_USAGE}, kernel descriptor, KERNARG_SIZE",
-    ),
-    (
-        "scratch",
-        ERROR,
-        "scratch is used, but the kernel declares none",
-        "Without a private segment no scratch is set up, and the access goes nowhere or to what is "
-        "not the wave's. Set .amdhsa_private_segment_fixed_size and enable the private segment.",
-        f"{_USAGE}, kernel descriptor, PRIVATE_SEGMENT_FIXED_SIZE",
-    ),
-    (
-        "workgroup-registers",
-        ERROR,
-        "a workgroup does not fit the registers of its compute unit",
-        "All waves of a workgroup must be resident at once. The registers that each wave gets, "
-        "times the waves of the largest workgroup that the metadata allows, are more than a "
-        "compute unit has: such a launch fails. Use fewer registers or a smaller workgroup.",
-        f"{_USAGE}, target's register file; .max_flat_workgroup_size of the metadata",
-    ),
-    (
-        "metadata",
-        ERROR,
-        "descriptor and metadata disagree",
-        "The hardware takes the descriptor, the runtime the metadata: it allocates LDS, scratch "
-        "and arguments by it. After an edit both have to say the same.",
-        f"{_USAGE}, code object metadata",
-    ),
-    (
-        "preload-entry",
-        ERROR,
-        "the code is not where firmware that preloads enters it",
-        "With preloaded arguments (gfx90a to gfx950) a kernel has two entries. Firmware that "
-        "preloads enters 256 bytes behind the first; other firmware runs what is before, which "
-        "loads the same SGPRs, and goes on there. An edit of the prologue must not move the rest.",
-        f"{_USAGE}, preloaded kernel arguments; LLVM AMDGPUPreloadKernArgProlog",
-    ),
-    (
-        "fall-through",
-        ERROR,
-        "the flow runs out of the code",
-        "Behind this instruction there is data, or nothing: the wave goes on with whatever bytes "
-        "lie there. End with s_endpgm or a branch.",
-        "CDNA3 and CDNA4 ISA guides, program flow",
-    ),
-    (
-        "branch-range",
-        ERROR,
-        "a branch goes where no code is",
-        "The target lies outside of the code, in data, or inside of an instruction. A branch "
-        "reaches 32,767 words forward and 32,768 back.",
-        "CDNA3 and CDNA4 ISA guides, SOPP",
-    ),
-    (
-        "user-sgpr",
-        ERROR,
-        "a register is read that nobody set up",
-        "A wave starts with the user SGPRs that its descriptor enables, then the system SGPRs, and "
-        "v0 as it asks for work-item IDs. Everything else holds what an earlier wave left. Enable "
-        "it in the descriptor, or write the register first. An error for SGPRs that a "
-        "descriptor could set up (s0 to s20); advice for those behind, for v1 and v2 (other VGPRs "
-        "are not followed), and for what only copies or spills a register or reads it as half of a "
-        "64-bit integer, as compilers do where the value does not matter.",
-        f"{_USAGE}, initial kernel execution state",
-    ),
-)
-
-_OPERANDS = (
-    (
-        "shift64-last-vgpr",
-        ERROR,
-        "a 64-bit shift takes its amount from the last VGPR",
-        "v_lshlrev_b64, v_lshrrev_b64 and v_ashrrev_i64 read a shift amount in the last register "
-        "of the allocation (v7, v15, …) wrongly; in the last below the AGPRs, perhaps: advice. "
-        "Take another register for it, or allocate a granule more.",
-        "LLVM GCNHazardRecognizer::fixShift64HighRegBug (newer than LLVM 22 for these targets)",
-    ),
-    (
-        "pk-f32-op-sel",
-        ERROR,
-        "a packed f32 instruction has an op_sel that misexecutes",
-        "On gfx950 v_pk_fma_f32 computes wrong results where op_sel and op_sel_hi both take the "
-        "high half of its second source. Newer LLVM avoids the same in v_pk_add_f32 and "
-        "v_pk_mul_f32, and any high half in the low lane of v_pk_fma_f32, which older LLVM writes: "
-        "advice. Move the value, or do it unpacked.",
-        "LLVM GCNSubtarget::hasPkF32InvalidOpSel (newer LLVM); rocMLIR #2459",
-    ),
-    (
-        "dot-op-sel",
-        ERROR,
-        "op_sel is set on a dot product",
-        "The dot products ignore or mishandle op_sel on these targets. Pack the operands so that "
-        "they need none.",
-        "LLVM GCNSubtarget::hasDOTOpSelHazard",
-    ),
-)
-
-_BY_GROUP = dict(zip(GROUPS, (_WAIT_STATES, _WAITS, _RESOURCES, _OPERANDS), strict=True))
-
-#: Every rule by its name, group after group.
-RULES: dict[str, Rule] = {
-    name: Rule(name, group, *rest) for group, rows in _BY_GROUP.items() for name, *rest in rows
-}
-
-
-def find_rule(name: str) -> Rule:
-    """The rule *name*.
-
-    Raises:
-        CoasmError: there is none; with what may have been meant.
-    """
-    if name in RULES:
-        return RULES[name]
-    raise CoasmError(f"no rule {name!r}; {close_rule(name) or 'coasm lint --list shows them'}")
-
-
-def close_rule(name: str) -> str:
-    """``did you mean …?`` for a name that no rule has; empty where none is close."""
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, RULES, n=1)
-    return f"did you mean {close[0]!r}?" if close else ""
