@@ -477,6 +477,7 @@ _OTHERS = {
     ("where-to-touch.md", "_GFX95 = "): "tests/test_new_target.py",
     ("where-to-touch.md", '_p("gfx950"'): "tests/test_new_target.py",
     ("where-to-touch.md", "def kernels("): "tests/cli/test_command.py",
+    ("where-to-touch.md", "Rule("): "tests/linter/test_new_hazard.py",
 }
 
 
