@@ -233,6 +233,25 @@ def test_a_bundle_unpacks_to_what_its_bytes_deserve(
         find(path)
 
 
+def _archive(name: bytes, members: int) -> bytes:
+    """An archive whose members are bundles and have one name, from the table of long names."""
+    entry_id = b"hip-amdgcn-amd-amdhsa--gfx942"
+    bundle = b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<QQQQ", 1, 128, 8, len(entry_id)) + entry_id
+    out = b"!<arch>\n"
+    for raw, data in [(b"//", name + b"/\n"), *[(b"/0", bundle.ljust(136, b"\0"))] * members]:
+        out += b"%-16s%-32s%-10d`\n" % (raw, b"", len(data)) + data + b"\n" * (len(data) & 1)
+    return out
+
+
+def test_members_of_an_archive_share_no_long_name(tmp_path: Path) -> None:
+    path = tmp_path / "x.a"
+    path.write_bytes(_archive(b"n" * 4000, 20))
+    assert [entry.target for entry in find(path)] == ["gfx942"] * 20
+    path.write_bytes(_archive(b"n" * 1_000_000, 20))
+    with pytest.raises(FormatError, match="bad name"):
+        find(path)
+
+
 def test_entries_of_an_offload_binary_share_no_strings() -> None:
     count = 1024
     table, strings = 40, 40 + 40 * count

@@ -15,6 +15,8 @@ __all__ = ["ARCHIVE_MAGIC", "THIN_MAGIC", "Member", "members"]
 ARCHIVE_MAGIC = b"!<arch>\n"
 THIN_MAGIC = b"!<thin>\n"
 _HEADER = 60
+#: Longer than any file's name: members may all have the same of them, each as often as it is there.
+_LONGEST = 4096
 
 
 class Member(NamedTuple):
@@ -54,12 +56,12 @@ def members(data: Buffer, name: str) -> Iterator[Member]:
         end = start + size
         if raw.startswith(b"#1/") and raw[3:].isdigit():
             length = int(raw[3:])
-            if length > size:
+            if length > min(size, _LONGEST):
                 raise FormatError(f"{name}: the archive member at offset {start:#x}: bad name")
             raw, start = bytes(data[start : start + length]).rstrip(b"\0"), start + length
         elif raw.startswith(b"/") and raw[1:].isdigit():
             offset = int(raw[1:])
-            stop = long_names.find(b"\n", offset)
+            stop = long_names.find(b"\n", offset, offset + _LONGEST + 1)
             if offset >= len(long_names) or stop < 0:
                 raise FormatError(f"{name}: the archive member at offset {start:#x}: bad name")
             raw = long_names[offset:stop].rstrip(b"/")
