@@ -13,7 +13,7 @@ from coasm.cli.terminal import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from coasm.compare import Check, DontCare, Finding, Function, Hunk, Line, Report
+    from coasm.compare import Check, Difference, DontCare, Function, Hunk, Line, Report
 
 __all__ = ["verify"]
 
@@ -223,7 +223,7 @@ def _count(number: int, what: str) -> str:
 
 
 def _findings(
-    name: str, findings: Sequence[Finding], everything: bool, *, quoted: bool = False
+    name: str, findings: Sequence[Difference], everything: bool, *, quoted: bool = False
 ) -> Iterator[Sequence[_Span]]:
     if not findings:
         return

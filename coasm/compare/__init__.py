@@ -10,8 +10,8 @@ from coasm.compare.one import verify_kernel
 from coasm.compare.report import (
     ABSENT,
     Check,
+    Difference,
     DontCare,
-    Finding,
     Function,
     Hunk,
     Line,
@@ -26,8 +26,8 @@ from coasm.llvm import Llvm
 __all__ = [
     "ABSENT",
     "Check",
+    "Difference",
     "DontCare",
-    "Finding",
     "Function",
     "Hunk",
     "Line",

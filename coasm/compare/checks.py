@@ -6,7 +6,7 @@ from coasm.codeobject import CodeObject, Kernel
 from coasm.codeobject.elf import SHN_UNDEF, SHT_NOTE
 from coasm.compare.kernels import comparable_kernels
 from coasm.compare.places import Places, by_layout, place_of
-from coasm.compare.report import ABSENT, Check, Finding, Verdict
+from coasm.compare.report import ABSENT, Check, Difference, Verdict
 from coasm.errors import FormatError
 
 __all__ = ["check_descriptors", "check_header", "check_metadata"]
@@ -23,7 +23,7 @@ def check_header(original: CodeObject, rebuilt: CodeObject) -> Check:
     """
     one, other = _header(original), _header(rebuilt)
     findings = tuple(
-        Finding(name, one[name], other[name]) for name in one if one[name] != other[name]
+        Difference(name, one[name], other[name]) for name in one if one[name] != other[name]
     )
     return Check(Verdict.DIFFERENT if findings else Verdict.IDENTICAL, findings)
 
@@ -53,38 +53,31 @@ def check_metadata(original: CodeObject, rebuilt: CodeObject) -> Check:
     Raises:
         FormatError: the notes differ and neither can be decoded, or an object has two.
     """
-    from coasm.notes.compare import MISSING, differences
+    from coasm.compare.metadata import differences
 
     one, other = original.metadata_note, rebuilt.metadata_note
     if one == other:
         heads = _note_head(original), _note_head(rebuilt)
         if heads[0] == heads[1]:
             return Check(Verdict.IDENTICAL)
-        finding = Finding("metadata note", heads[0].hex(" "), heads[1].hex(" "), "its header")
+        finding = Difference("metadata note", heads[0].hex(" "), heads[1].hex(" "), "its header")
         return Check(Verdict.DIFFERENT, (finding,))
     if one is None or other is None:
         left, right = (ABSENT if note is None else f"{len(note)} bytes" for note in (one, other))
-        return Check(Verdict.DIFFERENT, (Finding("metadata note", left, right),))
+        return Check(Verdict.DIFFERENT, (Difference("metadata note", left, right),))
     errors = _damage(original), _damage(rebuilt)
     if errors[0] is not None and errors[1] is not None:
         raise errors[0]
     if errors[0] is not None or errors[1] is not None:
         left, right = f"{len(one)} bytes", f"{len(other)} bytes"
         note = "; ".join(str(error) for error in errors if error is not None)
-        return Check(Verdict.DIFFERENT, (Finding("metadata note", left, right, note),))
-    findings = tuple(
-        Finding(
-            path or "the document",
-            ABSENT if left is MISSING else left,
-            ABSENT if right is MISSING else right,
-        )
-        for path, left, right in differences(one, other)
-    )
+        return Check(Verdict.DIFFERENT, (Difference("metadata note", left, right, note),))
+    findings = tuple(differences(one, other))
     if findings:
         return Check(Verdict.DIFFERENT, findings)
     left, right = f"{len(one)} bytes", f"{len(other)} bytes"
     note = "the same document in other bytes"
-    finding = Finding("metadata note", left, right, note, harmless=True)
+    finding = Difference("metadata note", left, right, note, harmless=True)
     return Check(Verdict.EQUIVALENT, (finding,))
 
 
@@ -125,25 +118,25 @@ def check_descriptors(
     kernels, others = comparable_kernels(original, rebuilt), comparable_kernels(rebuilt, original)
     exported = _exported(original), _exported(rebuilt)
     same_place = places.same if places is not None else by_layout(original, rebuilt)
-    findings: list[Finding] = []
+    findings: list[Difference] = []
     for symbol in {**kernels, **others}:
         one, other = kernels.get(symbol), others.get(symbol)
         if one is None or other is None:
             present = "has this kernel"
             findings.append(
-                Finding(symbol, present if one else ABSENT, present if other else ABSENT)
+                Difference(symbol, present if one else ABSENT, present if other else ABSENT)
             )
             continue
         fields = differences(one.descriptor, other.descriptor, original.target)
         findings += [
-            Finding(f"{symbol}: {name}", left, right)
+            Difference(f"{symbol}: {name}", left, right)
             for name, left, right in fields
             if name != ENTRY_OFFSET
         ]
         same = same_place(one.entry, other.entry)
         if not same or any(name == ENTRY_OFFSET for name, _, _ in fields):
             findings.append(
-                Finding(
+                Difference(
                     f"{symbol}: {ENTRY_OFFSET}",
                     _leads(original, one),
                     _leads(rebuilt, other),
@@ -156,7 +149,7 @@ def check_descriptors(
         left, right = (symbol in names for names in exported)
         if left != right:
             note = "the loader finds a kernel by its dynamic symbol"
-            findings.append(Finding(f"{symbol}: in .dynsym", left, right, note))
+            findings.append(Difference(f"{symbol}: in .dynsym", left, right, note))
     if not findings:
         return Check(Verdict.IDENTICAL)
     harmless = all(finding.harmless for finding in findings)

@@ -13,7 +13,7 @@ from coasm.codeobject.layout import FILE_HEADER_SIZE, SEGMENT_SIZE
 from coasm.compare.data import RELATIVE64, DataPlaces, Piece, Side, data_places, data_sections
 from coasm.compare.frames import Frame, frames_of
 from coasm.compare.places import Places, named
-from coasm.compare.report import ABSENT, Finding
+from coasm.compare.report import ABSENT, Difference
 
 __all__ = ["compare_data", "compare_loaded", "compare_symbols"]
 
@@ -26,19 +26,19 @@ _DIFFERING = re.compile(rb"[^\0]+(?:\0{1,%d}[^\0]+)*" % _GAP, re.S)
 _SHOWN = 16
 
 
-def compare_loaded(original: CodeObject, rebuilt: CodeObject) -> tuple[Finding, ...]:
+def compare_loaded(original: CodeObject, rebuilt: CodeObject) -> tuple[Difference, ...]:
     """What differs in the loaded images: segments, and ranges of bytes by section and offset.
 
     Every byte of every PT_LOAD segment counts, but for ``e_shoff``, ``e_shnum`` and ``e_shstrndx``
     of the ELF header. Empty where the images are identical.
     """
-    findings: list[Finding] = []
+    findings: list[Difference] = []
     sides = [[s for s in co.elf.segments if s.type == PT_LOAD] for co in (original, rebuilt)]
     for number in range(max(map(len, sides))):
         one, other = (side[number] if number < len(side) else None for side in sides)
         if one is None or other is None or _shape(one) != _shape(other):
             findings.append(
-                Finding(
+                Difference(
                     f"PT_LOAD segment {number}",
                     ABSENT if one is None else _shape(one),
                     ABSENT if other is None else _shape(other),
@@ -90,7 +90,7 @@ def _ranges(left: bytes, right: bytes) -> Iterator[tuple[int, int]]:
         yield size, max(len(left), len(right))
 
 
-def _range(place: str, left: bytes, right: bytes, start: int, end: int) -> Finding:
+def _range(place: str, left: bytes, right: bytes, start: int, end: int) -> Difference:
     def shown(data: bytes) -> object:
         part = data[start:end]
         if not part:
@@ -98,7 +98,7 @@ def _range(place: str, left: bytes, right: bytes, start: int, end: int) -> Findi
         return part[:_SHOWN].hex(" ") + (" …" if len(part) > _SHOWN else "")
 
     size = end - start
-    return Finding(place, shown(left), shown(right), f"{size} byte{'s' if size > 1 else ''}")
+    return Difference(place, shown(left), shown(right), f"{size} byte{'s' if size > 1 else ''}")
 
 
 def _place(co: CodeObject, address: int, offset: int) -> str:
@@ -115,7 +115,7 @@ def _place(co: CodeObject, address: int, offset: int) -> str:
 
 def compare_data(
     original: CodeObject, rebuilt: CodeObject, places: Places | None = None
-) -> tuple[Finding, ...]:
+) -> tuple[Difference, ...]:
     """What differs in the loaded data beside code, descriptors, metadata and the linker's tables.
 
     Sections are compared by name, whatever their address; where the objects in one lie in another
@@ -124,7 +124,7 @@ def compare_data(
     """
     data = data_places(original, rebuilt)
     same = places.same if places is not None else data.same
-    findings: list[Finding] = []
+    findings: list[Difference] = []
     ones, others = named(data_sections(original)), named(data_sections(rebuilt))
     for key in {**ones, **others}:
         one, other = ones.get(key), others.get(key)
@@ -140,7 +140,7 @@ def compare_data(
             left_size, right_size = (
                 ABSENT if s is None else f"{s.size} bytes" for s in (one, other)
             )
-            findings.append(Finding(f"section {key[0]}", left_size, right_size))
+            findings.append(Difference(f"section {key[0]}", left_size, right_size))
             continue
         if one.type == SHT_NOBITS and other.type == SHT_NOBITS:
             continue
@@ -152,7 +152,7 @@ def compare_data(
     return (*findings, *_compare_relocations(data, same))
 
 
-def _compare_pieces(data: DataPlaces, one: Section, other: Section) -> Iterator[Finding]:
+def _compare_pieces(data: DataPlaces, one: Section, other: Section) -> Iterator[Difference]:
     """A section object by object. Zeros between objects only keep these apart."""
     sides = ((data.original, one), (data.rebuilt, other))
     contents = [side.content(section) for side, section in sides]
@@ -166,7 +166,7 @@ def _compare_pieces(data: DataPlaces, one: Section, other: Section) -> Iterator[
             before, after = (
                 ABSENT if p is None else f"{p.end - p.start} bytes" for p in (left, right)
             )
-            yield Finding(place, before, after)
+            yield Difference(place, before, after)
             continue
         old, new = (
             content[p.start - section.addr : p.end - section.addr]
@@ -200,7 +200,7 @@ def _frames(one: Section, other: Section) -> _Frames | None:
 
 def _compare_frames(
     name: str, ones: list[Frame], others: list[Frame], places: Places | None
-) -> Iterator[Finding]:
+) -> Iterator[Difference]:
     free = list(others)
     for one in ones:
         pair = places.pair_at(one.start) if places is not None else None
@@ -214,7 +214,7 @@ def _compare_frames(
         )
         shown = f"{one.start:#x}..{one.end:#x}"
         if found is None:
-            yield Finding(f"{name}: entry", shown)
+            yield Difference(f"{name}: entry", shown)
             continue
         free.remove(found)
         if found.content != one.content:
@@ -223,9 +223,9 @@ def _compare_frames(
             note = "ends at another place in the code"
         else:
             continue
-        yield Finding(f"{name}: entry", shown, f"{found.start:#x}..{found.end:#x}", note)
+        yield Difference(f"{name}: entry", shown, f"{found.start:#x}..{found.end:#x}", note)
     for other in free:
-        yield Finding(f"{name}: entry", ABSENT, f"{other.start:#x}..{other.end:#x}")
+        yield Difference(f"{name}: entry", ABSENT, f"{other.start:#x}..{other.end:#x}")
 
 
 class _Relocation(NamedTuple):
@@ -236,7 +236,9 @@ class _Relocation(NamedTuple):
     shown: str
 
 
-def _compare_relocations(data: DataPlaces, same: Callable[[int, int], bool]) -> Iterator[Finding]:
+def _compare_relocations(
+    data: DataPlaces, same: Callable[[int, int], bool]
+) -> Iterator[Difference]:
     one, other = dict(_relocations(data.original)), dict(_relocations(data.rebuilt))
     for key in {**one, **other}:
         left, right = one.get(key), other.get(key)
@@ -248,9 +250,9 @@ def _compare_relocations(data: DataPlaces, same: Callable[[int, int], bool]) -> 
             elif same(a, b):
                 continue
         if left:
-            yield Finding("relocation", left.shown)
+            yield Difference("relocation", left.shown)
         if right:
-            yield Finding("relocation", ABSENT, right.shown)
+            yield Difference("relocation", ABSENT, right.shown)
 
 
 def _relocations(side: Side) -> Iterator[tuple[Hashable, _Relocation]]:
@@ -282,7 +284,7 @@ def _section_offset(co: CodeObject, address: int) -> str:
     return f"{section.name}+{address - section.addr:#x}" if section else f"{address:#x}"
 
 
-def compare_symbols(original: CodeObject, rebuilt: CodeObject) -> tuple[Finding, ...]:
+def compare_symbols(original: CodeObject, rebuilt: CodeObject) -> tuple[Difference, ...]:
     """The global and weak symbols that are not the same on both sides: for information.
 
     By table (``.symtab``, ``.dynsym``) and name; the value is address, size, type and section.
@@ -295,7 +297,7 @@ def compare_symbols(original: CodeObject, rebuilt: CodeObject) -> tuple[Finding,
         for name in {**ones, **others}:
             one, other = ones.get(name, ABSENT), others.get(name, ABSENT)
             if one != other:
-                findings.append(Finding(f".{table}: {name}", one, other))
+                findings.append(Difference(f".{table}: {name}", one, other))
     return tuple(findings)
 
 

@@ -16,7 +16,7 @@ from coasm.compare.align import Alignment, Block, align
 from coasm.compare.data import DataPlaces, data_places, moves
 from coasm.compare.hunks import hunks_of
 from coasm.compare.places import CodePair, Places
-from coasm.compare.report import ABSENT, DontCare, Finding, Function, Hunk
+from coasm.compare.report import ABSENT, Difference, DontCare, Function, Hunk
 from coasm.compare.sides import Compared, Side, stem, target_of, without_literal
 from coasm.compare.units import Unit, cut, cuts_of, pair_units
 from coasm.errors import UnsupportedError
@@ -38,7 +38,7 @@ class Comparison:
     """What the instructions differ in, and which places correspond."""
 
     places: Places
-    findings: tuple[Finding, ...]
+    findings: tuple[Difference, ...]
     hunks: tuple[Hunk, ...]
     dont_care: tuple[DontCare, ...]
     functions: tuple[Function, ...]
@@ -78,14 +78,14 @@ def compare(
         hunks += found
         if found:
             differing.add(c.pair.a_low)
-    findings: list[Finding] = []
+    findings: list[Difference] = []
     for finding, at in (*_runs_on(runs, differing), *_pc_relative(*sides, compared, data)):
         findings.append(finding)
         differing.add(at)
     for function in alone:
         there = "in this object only"
         values = (there, ABSENT) if function.verdict == "missing" else (ABSENT, there)
-        findings.append(Finding(f"function {function.name}", *values))
+        findings.append(Difference(f"function {function.name}", *values))
     functions = [_function(c, differing) for c in compared if c.units] + alone
     return Comparison(
         places, tuple(findings), tuple(hunks), _dont_care(compared, sides[0]), tuple(functions)
@@ -153,7 +153,7 @@ def _function(compared: Compared, differing: set[int]) -> Function:
     return Function(compared.function, compared.section.name, verdict, one.low, other.low)
 
 
-def _runs_on(runs: Sequence[_Paired], differing: set[int]) -> Iterator[tuple[Finding, int]]:
+def _runs_on(runs: Sequence[_Paired], differing: set[int]) -> Iterator[tuple[Difference, int]]:
     """Functions that execution leaves at their end, where it goes on with something else."""
     for section, ones, others, rows in runs:
         partner = {i: j for i, j in rows if i is not None}
@@ -167,7 +167,7 @@ def _runs_on(runs: Sequence[_Paired], differing: set[int]) -> Iterator[tuple[Fin
             if one.runs_into is None and other.runs_into is None:
                 continue
             yield (
-                Finding(
+                Difference(
                     f"function {one.label(section)}",
                     _follows(ones, i, section),
                     _follows(others, j, section),
@@ -322,7 +322,7 @@ def _tokens(items: Sequence[Item], side: Side, known: dict[bytes, Hashable]) -> 
 
 def _pc_relative(
     original: Side, rebuilt: Side, compared: Sequence[Compared], data: DataPlaces
-) -> Iterator[tuple[Finding, int]]:
+) -> Iterator[tuple[Difference, int]]:
     """Instructions whose baked distances cannot be right on both sides, for the layout moved.
 
     Those whose use is proven to be an address are compared by what they lead to.
@@ -345,7 +345,7 @@ def _pc_relative(
                 place = f"{c.section.name}+{item.address - c.section.addr:#x}"
                 if c.function:
                     place = f"{c.function}+{item.address - c.pair.a_low:#x}"
-                yield Finding(place, item.text, item.text, note), c.pair.a_low
+                yield Difference(place, item.text, item.text, note), c.pair.a_low
 
 
 def _dont_care(compared: Sequence[Compared], original: Side) -> tuple[DontCare, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from coasm.codeobject import CodeObject, Kernel
 from coasm.compare.checks import check_descriptors, check_header
 from coasm.compare.kernels import comparable_kernels
-from coasm.compare.report import ABSENT, Check, Finding, Report, Verdict
+from coasm.compare.report import ABSENT, Check, Difference, Report, Verdict
 from coasm.compare.text import check_text
 from coasm.llvm import Llvm
 
@@ -40,7 +40,7 @@ def verify_kernel(
     return Report(original.name, rebuilt.name, checks, (), (), (), False, kernel.name)
 
 
-def _judged(findings: Iterable[Finding]) -> Check:
+def _judged(findings: Iterable[Difference]) -> Check:
     found = tuple(findings)
     if not found:
         return Check(Verdict.IDENTICAL)
@@ -53,7 +53,9 @@ def _text(
 ) -> Check:
     """What *check* says of the kernel's code."""
     if other is None:
-        return Check(Verdict.DIFFERENT, (Finding(f"function {kernel.name}", "is there", ABSENT),))
+        return Check(
+            Verdict.DIFFERENT, (Difference(f"function {kernel.name}", "is there", ABSENT),)
+        )
     functions = tuple(
         function
         for function in check.functions
@@ -90,15 +92,8 @@ def _same_bytes(original: CodeObject, rebuilt: CodeObject, name: str) -> bool:
 
 
 def _metadata(kernel: Kernel, other: Kernel | None) -> Check:
-    from coasm.notes.compare import MISSING, document_differences
+    from coasm.compare.metadata import document_differences
 
     if other is None:
-        return Check(Verdict.DIFFERENT, (Finding(kernel.symbol, "is listed", ABSENT),))
-    return _judged(
-        Finding(
-            path,
-            ABSENT if left is MISSING else left,
-            ABSENT if right is MISSING else right,
-        )
-        for path, left, right in document_differences(kernel.metadata, other.metadata)
-    )
+        return Check(Verdict.DIFFERENT, (Difference(kernel.symbol, "is listed", ABSENT),))
+    return _judged(document_differences(kernel.metadata, other.metadata))

@@ -10,8 +10,8 @@ __all__ = [
     "ABSENT",
     "Absent",
     "Check",
+    "Difference",
     "DontCare",
-    "Finding",
     "Function",
     "Hunk",
     "Line",
@@ -46,11 +46,11 @@ ABSENT = Absent.ABSENT
 
 
 @dataclass(frozen=True)
-class Finding:
+class Difference:
     """One thing and the value it has on each side.
 
     ``place`` names it: a header field, a kernel and its descriptor's field, a path of the metadata,
-    a section and an offset. ``note`` says more where there is more to say. A ``harmless`` finding
+    a section and an offset. ``note`` says more where there is more to say. A ``harmless`` one
     explains bytes that differ and mean the same.
     """
 
@@ -171,7 +171,7 @@ class Check:
     """
 
     verdict: Verdict
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Difference, ...] = ()
     hunks: tuple[Hunk, ...] = ()
     dont_care: tuple[DontCare, ...] = ()
     functions: tuple[Function, ...] = ()
@@ -223,9 +223,9 @@ class Report:
     original: str
     rebuilt: str
     checks: dict[str, Check]
-    data: tuple[Finding, ...]
-    loaded: tuple[Finding, ...]
-    symbols: tuple[Finding, ...]
+    data: tuple[Difference, ...]
+    loaded: tuple[Difference, ...]
+    symbols: tuple[Difference, ...]
     file_identical: bool
     kernel: str | None = None
     remarks: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ import struct
 from coasm.codeobject import CodeObject
 from coasm.compare.data import data_places, moves
 from coasm.compare.places import CodePair, Places, named
-from coasm.compare.report import ABSENT, Check, Finding, Verdict
+from coasm.compare.report import ABSENT, Check, Difference, Verdict
 from coasm.llvm import Llvm
 from coasm.target import Processor
 
@@ -35,7 +35,7 @@ def check_text(
     ones, others = named(original.code_sections), named(rebuilt.code_sections)
     common = [(ones[key], others[key]) for key in ones if key in others]
     findings = tuple(
-        Finding(
+        Difference(
             f"section {key[0]}",
             f"{ones[key].size} bytes" if key in ones else ABSENT,
             f"{others[key].size} bytes" if key in others else ABSENT,

@@ -11,7 +11,7 @@ import msgpack
 import pytest
 
 from coasm.codeobject import CodeObject, load
-from coasm.compare import ABSENT, Finding, verify
+from coasm.compare import ABSENT, Difference, verify
 from coasm.descriptor import fields_of
 from coasm.errors import CoasmError, FormatError
 from coasm.llvm.find import Llvm
@@ -45,7 +45,7 @@ def objects(fixture_objects: list[tuple[str, Path]]) -> dict[str, CodeObject]:
     }
 
 
-def only(findings: tuple[Finding, ...]) -> Finding:
+def only(findings: tuple[Difference, ...]) -> Difference:
     assert len(findings) == 1, findings
     return findings[0]
 
@@ -86,7 +86,7 @@ def test_every_target_setting(
         if name != before:
             report = verify(co, with_flags(co, flags & ~mask | value))
             assert different(report) == {"header"}
-            assert Finding(setting, before, name) in report.checks["header"].findings
+            assert Difference(setting, before, name) in report.checks["header"].findings
             assert not report.equivalent and not report.loaded_identical
 
 
@@ -97,22 +97,22 @@ def test_every_machine(objects: dict[str, CodeObject], name: str) -> None:
     if name != "gfx90a":
         report = verify(co, with_flags(co, flags))
         assert different(report) == {"header"}
-        assert Finding("mach", "gfx90a", name) in report.checks["header"].findings
+        assert Difference("mach", "gfx90a", name) in report.checks["header"].findings
 
 
 def test_generic_version(objects: dict[str, CodeObject]) -> None:
     co = objects["template-gfx9-4-generic-v6"]
     report = verify(co, with_flags(co, co.elf.header.flags ^ 2 << 24))
     assert different(report) == {"header"}
-    assert Finding("generic version", 1, 3) in report.checks["header"].findings
+    assert Difference("generic version", 1, 3) in report.checks["header"].findings
 
 
 def test_abi_version(objects: dict[str, CodeObject]) -> None:
     co = objects["template-gfx942-v5"]  # ABI version 3
     report = verify(co, patched(co, ABI_VERSION, b"\x02"))
     assert different(report) == {"header"}
-    assert Finding("ABI version", 3, 2) in report.checks["header"].findings
-    assert Finding("code object version", 5, 4) in report.checks["header"].findings
+    assert Difference("ABI version", 3, 2) in report.checks["header"].findings
+    assert Difference("code object version", 5, 4) in report.checks["header"].findings
 
 
 @pytest.mark.parametrize("offset", [E_TYPE, E_MACHINE, OS_ABI])
@@ -194,7 +194,7 @@ def test_values_of_a_field(llvm: Llvm) -> None:
     text = source({"one": "s_endpgm"})
     other = text.replace(".amdhsa_kernarg_size 24", ".amdhsa_kernarg_size 40")
     report = verify(build(llvm, text), build(llvm, other))
-    assert report.checks["descriptors"].findings == (Finding("one.kd: kernarg_size", 24, 40),)
+    assert report.checks["descriptors"].findings == (Difference("one.kd: kernarg_size", 24, 40),)
 
 
 def test_an_entry_offset_that_leads_to_the_same_place(llvm: Llvm) -> None:
@@ -307,7 +307,7 @@ def test_every_metadata_value(objects: dict[str, CodeObject], name: str) -> None
         inner[path[-1]] = altered(value)
         report = verify(co, patched(co, at, msgpack.packb(other)))
         finding = only(report.checks["metadata"].findings)
-        assert finding == Finding(spelled(path), value, altered(value))
+        assert finding == Difference(spelled(path), value, altered(value))
         # Where .symbol names nothing, the kernels are those that the original names.
         assert different(report) == {"metadata"}, path
         seen += 1

@@ -4,35 +4,14 @@ from __future__ import annotations
 
 import re
 import struct
-from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Any
 
+from coasm.compare.report import ABSENT, Difference
 from coasm.notes.document import decode
 
-__all__ = ["MISSING", "Difference", "Missing", "differences", "document_differences"]
-
-
-class Missing(Enum):
-    """The type of :data:`MISSING`."""
-
-    MISSING = "missing"
-
-    def __repr__(self) -> str:
-        return "<missing>"
-
-
-#: Stands for the value of a path that one side does not have.
-MISSING: Final = Missing.MISSING
+__all__ = ["differences", "document_differences"]
 
 _PLAIN = re.compile(r"\.?[A-Za-z_][\w.]*", re.ASCII)
-
-
-class Difference(NamedTuple):
-    """One path (``amdhsa.kernels[0].args[3].offset``) and the value it has on each side."""
-
-    path: str
-    left: Any
-    right: Any
 
 
 def differences(a: bytes, b: bytes) -> list[Difference]:
@@ -60,16 +39,16 @@ def _compare(path: str, left: Any, right: Any, found: list[Difference]) -> None:
         for identity in {**lefts, **rights}:
             _compare(
                 _child(path, lefts.get(identity, rights.get(identity))),
-                left[lefts[identity]] if identity in lefts else MISSING,
-                right[rights[identity]] if identity in rights else MISSING,
+                left[lefts[identity]] if identity in lefts else ABSENT,
+                right[rights[identity]] if identity in rights else ABSENT,
                 found,
             )
     elif isinstance(left, list) and isinstance(right, list):
         for index in range(max(len(left), len(right))):
             _compare(
                 f"{path}[{index}]",
-                left[index] if index < len(left) else MISSING,
-                right[index] if index < len(right) else MISSING,
+                left[index] if index < len(left) else ABSENT,
+                right[index] if index < len(right) else ABSENT,
                 found,
             )
     elif (
@@ -77,7 +56,7 @@ def _compare(path: str, left: Any, right: Any, found: list[Difference]) -> None:
         or isinstance(right, (dict, list))
         or _identity(left) != _identity(right)
     ):
-        found.append(Difference(path, left, right))
+        found.append(Difference(path or "the document", left, right))
 
 
 def _identity(value: Any) -> tuple[type, Any]:
