@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import coasm
+from coasm.__main__ import main
 from coasm.asm.lines import line_table
 from coasm.bundle.compressed import pack
 from coasm.bundle.images import extract, find
@@ -195,6 +196,24 @@ def test_a_size_in_metadata_is_no_count_of_bytes_to_look_at() -> None:
         with calls() as made:
             assert reads.of(offset, size) is is_read
         assert made.number < 20
+
+
+def test_many_kernels_are_shown_without_rich(
+    fixture_objects: list[tuple[str, Path]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It takes milliseconds for each, and the words are the same."""
+    path = str(dict(fixture_objects)["multi-gfx942-v5"])
+    monkeypatch.setenv("COLUMNS", "120")
+    said = []
+    for many in (200, 1):
+        monkeypatch.setattr("coasm.cli.info._MANY", many)
+        assert main(["info", path]) == 0
+        said.append(capsys.readouterr().out)
+    words = [text.replace("─", " ").split() for text in said]
+    assert words[0] == words[1] and words[0].count("Kernel") > 1
+    assert said[1].count("──") < said[0].count("──")
 
 
 def test_a_disassembly_is_bounded(

@@ -109,6 +109,10 @@ def _disassembled(co: CodeObject, llvm: str | None) -> Iterable[Instruction]:
     return disassemble(co, tools).instructions
 
 
+#: Kernels from which on each is printed without rich, which takes some milliseconds for one.
+_MANY = 200
+
+
 def _show(found: ObjectInfo, missing: str | None, llvm: str | None, kernels: int) -> None:
     from coasm.cli.tables import console as open_console
     from coasm.cli.tables import show_table
@@ -119,14 +123,20 @@ def _show(found: ObjectInfo, missing: str | None, llvm: str | None, kernels: int
     console.print(_pairs(_header(found, kernels)))
     console.print()
     show_table(console, *_sections(found))
+    plain = len(found.kernels) > _MANY
     for kernel in found.kernels:
-        console.print()
-        console.print(f"Kernel {printable(beside(kernel.name, names))}", style="bold")
-        console.print(_pairs(_uses(kernel)))
-        for table in (_occupancy(kernel), _arguments(kernel), _mix(kernel)):
-            if table is not None:
-                console.print()
-                show_table(console, *table)
+        name = f"Kernel {printable(beside(kernel.name, names))}"
+        tables = [t for t in (_occupancy(kernel), _arguments(kernel), _mix(kernel)) if t]
+        if plain:
+            console.file.write(f"\n{name}\n")
+            show_table(console, ("", ""), _uses(kernel), plain=True)
+        else:
+            console.print()
+            console.print(name, style="bold")
+            console.print(_pairs(_uses(kernel)))
+        for table in tables:
+            console.file.write("\n")
+            show_table(console, *table, plain=plain)
     if missing is not None:
         console.print(f"\n{printable(missing)}")
 

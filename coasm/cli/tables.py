@@ -45,10 +45,12 @@ def show_table(
     rows: Iterable[Sequence[str | Text]],
     *,
     footer: Sequence[str] | None = None,
+    plain: bool = False,
 ) -> None:
     """Print a table without its empty columns; one whose name ends in ``>`` is set flush right.
 
     Where it is wider than the console, the rows are printed one below the other, a line a cell.
+    *plain*: each a line, without rich; it is one of very many.
     """
     cells = [[shown(cell) for cell in row] for row in rows]
     used = [at for at in range(len(columns)) if any(row[at].plain for row in cells)]
@@ -60,7 +62,7 @@ def show_table(
     widths = [
         max(_narrowest(row[at].plain, flush) for row in every) for at, flush in enumerate(right)
     ]
-    if len(cells) > _MANY:
+    if plain or len(cells) > _MANY:
         _plain(to, right, every)
     elif sum(widths) + _GAP * (len(widths) - 1) > to.width:
         _records(to, names, every[1:])
@@ -76,7 +78,8 @@ def _plain(to: Console, right: Sequence[bool], rows: Sequence[Sequence[Text]]) -
             cell.plain.rjust(width) if flush else cell.plain.ljust(width)
             for cell, width, flush in zip(row, widths, right, strict=True)
         )
-        to.file.write("  ".join(line).rstrip() + "\n")
+        text = "  ".join(line).rstrip()
+        to.file.write(f"{text}\n" if text else "")
 
 
 def _narrowest(text: str, number: bool) -> int:
