@@ -70,7 +70,12 @@ def test_lint_finds_a_body_that_moved(compiled: CodeObject) -> None:
     assert not coasm.lint(compiled)
     literal = _ORG.sub("\t.fill 63, 4, 0xbf800000\n", text)
     found = coasm.lint(load(coasm.assemble(literal).data))
-    assert [f.rule for f in found] == ["preload-entry"]
+    assert [(f.rule, f.advice) for f in found] == [
+        (
+            "preload-entry",
+            "the code must begin 256 bytes behind scale: pad its prologue with s_nop",
+        )
+    ]
 
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])

@@ -5,52 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from coasm.linter.findings import ERROR
+from coasm.linter.operation import KINDS
 from coasm.linter.rules import GROUPS, RULES
 from coasm.linter.rules.rule import Hazard, Rule, states_in
 from coasm.target import processor, with_wait_states
 
 __all__ = ["explained", "in_group", "listed", "marked"]
 
-#: The words for producers, consumers and what of their registers counts, in a rule's table.
-_WORDS = {
-    "valu": "VALU",
-    "salu": "SALU",
-    "mfma": "MFMA",
-    "xdl": "XDL MFMA",
-    "sgemm": "f32 MFMA",
-    "dgemm": "f64 MFMA",
-    "dgemm_4x4": "f64 MFMA 4x4x4",
-    "dgemm_16x16": "f64 MFMA 16x16x4",
-    "dot": "v_dot",
-    "trans": "transcendental",
-    "vmem": "VMEM, FLAT",
-    "ds": "LDS",
-    "load": "load",
-    "dpp": "DPP",
-    "readlane": "v_readlane, v_readfirstlane",
-    "lane_select": "v_readlane, v_writelane",
-    "rwlane": "v_readlane, v_readfirstlane, v_writelane",
-    "div_fmas": "v_div_fmas",
-    "permlane_swap": "v_permlane*_swap",
-    "f64_fma": "v_fma_f64, v_fmac_f64",
-    "sub_dword": "write of a part",
-    "mix_half": "v_fma_mixlo, v_fma_mixhi",
-    "constant_move": "v_mov of a constant",
+#: The words for roles, and for what of a producer's registers counts, in a rule's table.
+_ROLES = {
     "shifted": "shifted source",
-    "wide_store": "wide store",
-    "wide_store_soffset": "wide store, offset in an SGPR",
-    "m0_reader": "add-TID, message, s_movrel",
-    "lds_dma": "load to LDS",
-    "setreg": "s_setreg",
-    "getreg": "s_getreg",
-    "setvskip": "s_setvskip",
-    "rfe": "s_rfe",
     "ab": "A, B",
     "ab_first": "A, B",
     "ab_last": "last of eight registers of A, B",
     "c": "C",
-    "reads": "reads",
-    "writes": "writes",
     "touches": "reads or writes",
     "constant": "as data",
     "mask": "as carry or mask",
@@ -101,19 +69,9 @@ def _table(hazards: Sequence[Hazard]) -> Iterator[str]:
             if isinstance(states, Mapping):
                 passes = "/".join(map(str, states))
             numbers.append(_slashed(states))
-        sure = (
-            "" if hazard.sure is None else f"below {_slashed(states_in(columns[-1], hazard.sure))}"
-        )
-        rows.append(
-            (
-                producer,
-                consumer,
-                hazard.same,
-                passes,
-                *numbers,
-                "never" if hazard.sure == 0 else sure,
-            )
-        )
+        sure = states_in(columns[-1], hazard.sure)
+        error = "" if sure is None else "never" if sure == 0 else f"below {_slashed(sure)}"
+        rows.append((producer, consumer, hazard.same, passes, *numbers, error))
     rows = list(dict.fromkeys(rows))
     used = [at for at in range(len(rows[0])) if any(row[at] for row in rows[1:])]
     widths = {at: max(len(row[at]) for row in rows) for at in used}
@@ -122,7 +80,7 @@ def _table(hazards: Sequence[Hazard]) -> Iterator[str]:
 
 
 def _words(names: str) -> str:
-    return ", ".join(_WORDS.get(name, name) for name in names.split())
+    return ", ".join(KINDS.get(name) or _ROLES.get(name, name) for name in names.split())
 
 
 def _slashed(states: int | Mapping[int, int] | None) -> str:
