@@ -26,6 +26,7 @@ __all__ = [
     "Word",
     "parse",
     "register_name",
+    "split_operands",
 ]
 
 VCC, M0, EXEC, SCC, VGPR, AGPR = 106, 124, 126, 253, 256, 512
@@ -151,7 +152,7 @@ def parse(text: str) -> Parsed:
     encoding = _ENCODINGS.search(name)
     if encoding:
         name = name[: encoding.start()]
-    head, *more = _split(rest)
+    head, *more = split_operands(rest)
     parts = [head.strip(), *(part.strip() for part in more)] if rest.strip() else []
     modifiers: dict[str, str] = {}
     if parts:
@@ -162,7 +163,7 @@ def parse(text: str) -> Parsed:
     return Parsed(name, encoding[1] if encoding else "", operands, modifiers)
 
 
-def _split(text: str) -> list[str]:
+def split_operands(text: str) -> list[str]:
     """Split at the commas that are not inside brackets."""
     parts, depth, start = [], 0, 0
     for at, char in enumerate(text):

@@ -1,0 +1,1 @@
+"""The rows of :mod:`coasm.isa.table`, a file for each unit."""
