@@ -7,13 +7,14 @@ The rows are in :mod:`coasm.isa.rows`, as text, because a family of instructions
 Before the colon is which targets have them (:data:`INSTRUCTION_SETS`, ``..`` is "to"; what ends in
 ``..`` goes on to the newest). Then come the operands in the order in which LLVM prints them, what
 is read (``<``) and written (``>``) without being an operand, and the names. An operand is its role
-and its kind: ``d`` written, ``s`` read, ``x`` both, ``k`` written in part, ``-`` no register; behind
-``?`` it is there, or is written, only where the instruction returns something to a register. A kind
-is a number format with its bits (``f32``, ``bf16x2``: two of them), ``mask`` (a bit for each lane),
-or what a part of an address is. ``T`` is the last word of the name, ``U`` the one before it.
+and its kind. The role is ``d`` written, ``s`` read, ``x`` both, ``k`` written in part, ``-`` no
+register; with ``?`` it is there, or is written, only where the instruction returns something to a
+register. A kind is a number format with its bits (``f32``, ``bf16x2``: two of them), ``mask`` (a
+bit for each lane), or a part of an address. ``T`` is the last word of the name, ``U`` the one
+before it.
 
-Rows of vector memory say what the instruction does, and the kind of its data; the operands of each
-unit are in :data:`_MEMORY`.
+Rows of vector memory say what the instruction does, and the kind of its data (behind a ``/`` that
+of what it returns); the operands of each unit are in :data:`_MEMORY`.
 
 Sources: LLVM 22 (which mnemonics a target has, roles, sizes, implicit operands) and AMD's machine
 readable ISA (number formats). ``tests/isa/test_table.py`` compares each row with both.
@@ -83,7 +84,7 @@ _MEMORY = {
     "buffer from_lds": "rsrc soffset",
     "load": "d:D addr base",
     "store": "addr s:D base",
-    "atomic": "d?:D addr s:D base",
+    "atomic": "d?:R addr s:D base",
     "prefetch": "addr base",
     "to_lds": "addr base",
     "cluster to_lds": "s:lds addr base",
@@ -95,8 +96,18 @@ _MEMORY = {
     "image store": "s:D addr rsrc",
     "image atomic": "x?:D addr rsrc",
     "image sample": "d:D addr rsrc samp",
+    "tensor save": "base",
     "cache": "",
 }
+#: What the instructions of a unit read beside their operands.
+_READS = {
+    **dict.fromkeys(("valu", "trans", "dual", "matrix", "lds", "export", "image"), ("exec",)),
+    **dict.fromkeys(("buffer", "tbuffer", "global", "cluster"), ("exec",)),
+    **dict.fromkeys(("flat", "scratch"), ("exec", "flat_scratch")),
+    "tensor": ("exec",),
+}
+#: Where every access to LDS reads its limit in M0.
+_LDS_READS_M0 = "801"
 #: The parts of an address are read.
 _ADDRESS = ("addr", "base", "rsrc", "soffset", "samp")
 #: The first word of a mnemonic → the file that its rows are in.
@@ -113,20 +124,18 @@ class _Row(NamedTuple):
     writes: frozenset[str]
 
 
+@cache
 def opcode(mnemonic: str, instructions: str) -> Opcode | None:
     """What *mnemonic*, without its encoding suffix, is in an instruction set of
     :data:`INSTRUCTION_SETS`; None where that does not have it.
     """
-    return _opcode(mnemonic, instructions)
-
-
-@cache
-def _opcode(mnemonic: str, instructions: str) -> Opcode | None:
     for row in _rows(_file(mnemonic)).get(mnemonic, ()):
         if instructions in row.sets:
-            return Opcode(
-                mnemonic, row.unit, _slots(mnemonic, row.slots), row.reads, row.writes, row.does
-            )
+            reads = row.reads.union(_READS.get(row.unit, ()))
+            if row.unit == "lds" and instructions == _LDS_READS_M0:
+                reads |= {"m0"}
+            slots = _slots(mnemonic, row.slots)
+            return Opcode(mnemonic, row.unit, slots, reads, row.writes, row.does)
     return None
 
 
@@ -158,39 +167,49 @@ def _rows(file: str) -> dict[str, list[_Row]]:
             unit = line.strip("[]")
             continue
         head, _, names = line.partition(" = ")
-        parse = _memory_row if file == "memory" else _row
-        for name in names.split():
-            for one in _expand(name):
-                found.setdefault(one, []).append(parse(one, head, unit))
+        parts = _head(head)
+        for pattern in names.split():
+            for name in _expand(pattern):
+                row = _memory_row(parts, name) if file == "memory" else _row(parts, unit)
+                found.setdefault(name, []).append(row)
     return found
 
 
+class _Head(NamedTuple):
+    sets: frozenset[str]
+    words: str
+    reads: frozenset[str]
+    writes: frozenset[str]
+
+
 @cache
-def _head(head: str) -> tuple[frozenset[str], str, frozenset[str], frozenset[str]]:
-    sets, _, rest = head.partition(":")
-    rest, _, writes = rest.partition(">")
-    slots, _, reads = rest.partition("<")
-    return _sets(sets), slots.strip(), frozenset(reads.split()), frozenset(writes.split())
+def _head(head: str) -> _Head:
+    """What stands before the names."""
+    rest, _, writes = head.partition(">")
+    rest, _, reads = rest.partition("<")
+    sets, _, words = rest.partition(" ")
+    return _Head(
+        _sets(sets.rstrip(":")), words.strip(), frozenset(reads.split()), frozenset(writes.split())
+    )
 
 
-def _row(name: str, head: str, unit: str) -> _Row:
-    sets, slots, reads, writes = _head(head)
-    return _Row(sets, unit, "", slots, reads, writes)
+def _row(head: _Head, unit: str) -> _Row:
+    return _Row(head.sets, unit, "", head.words, head.reads, head.writes)
 
 
-def _memory_row(name: str, head: str, unit: str) -> _Row:
-    sets, does, *kind = head.split(" ")
+def _memory_row(head: _Head, name: str) -> _Row:
+    does, *kind = head.words.split(" ")
     unit = name.partition("_")[0]
-    space = "buffer" if unit == "tbuffer" else "async" if "_async_" in name else unit
+    space = "buffer" if unit == "tbuffer" else "async" if "asynccnt" in head.reads else unit
     slots = _MEMORY.get(f"{space} {does}")
     if slots is None:
         slots = _MEMORY[does]
     for data in kind:
-        role, _, data = data.rpartition(":")  # k:, where only a part of the register is written
-        slots = slots.replace("d:D", f"{role}:D") if role and "?" not in slots else slots
-        slots = slots.replace("d?:D", f"{role}?:D") if role else slots
-        slots = slots.replace("D", data)
-    return _Row(_sets(sets), unit, does, slots, frozenset(), frozenset())
+        if data.startswith("k:"):  # a load that writes a part of the register
+            slots, data = slots.replace("d", "k", 1), data[2:]
+        data, _, result = data.partition("/")
+        slots = slots.replace("R", result or data).replace("D", data)
+    return _Row(head.sets, unit, does, slots, head.reads, head.writes)
 
 
 @cache
@@ -199,7 +218,9 @@ def _sets(text: str) -> frozenset[str]:
     for part in text.split(","):
         low, dots, high = part.partition("..")
         first = INSTRUCTION_SETS.index(low)
-        last = INSTRUCTION_SETS.index(high) if high else len(INSTRUCTION_SETS) - 1 if dots else first
+        last = (
+            INSTRUCTION_SETS.index(high) if high else len(INSTRUCTION_SETS) - 1 if dots else first
+        )
         found.update(INSTRUCTION_SETS[first : last + 1])
     return frozenset(found)
 

@@ -37,7 +37,7 @@ def _fillings(generation: str) -> list[tuple[int, int, int]]:
     ]
     found = [(0, second, 0x04040404) for second in seconds]
     if generation == "12":
-        found = [(0, second, third) for second in seconds for third in (4, 0)]
+        found = [(0, second, 4) for second in seconds] + [(0, second, 0) for second in seconds[:3]]
         found += [(0x7C, 0x0C000804, 4), (0x7C, 0x08000000, 4), (0x2000, 0xF8000000, 4)]
     return found
 
@@ -168,15 +168,17 @@ def descriptions() -> dict[str, Description]:
     found = {}
     for opcode in range(count):
         at = 32 * (count - 1 - opcode)
-        number, operands, defs, _, _, uses, implicit_defs, info_at, implicit_at = struct.unpack_from(
-            "<HHBBHBBHH", table, at
+        number, operands, defs, _, _, uses, implicit_defs, info_at, implicit_at = (
+            struct.unpack_from("<HHBBHBBHH", table, at)
         )
         assert number == opcode
         flags, target_flags = struct.unpack_from("<QQ", table, at + 16)
         name = ctypes.string_at(names + starts[opcode]).decode()
         data = ctypes.string_at(behind + 6 * info_at, 6 * operands)
         total = uses + implicit_defs
-        registers = struct.unpack(f"<{total}H", ctypes.string_at(behind + 2 * implicit_at, 2 * total))
+        registers = struct.unpack(
+            f"<{total}H", ctypes.string_at(behind + 2 * implicit_at, 2 * total)
+        )
         known = [_IMPLICIT.get(register, f"register {register}") for register in registers]
         found[name] = Description(
             name,
@@ -208,7 +210,13 @@ def described(processor: str, features: str = "") -> tuple[Decoded, ...]:
     """All that :func:`decoded` found, with LLVM's descriptions."""
     encodings = sorted({data for kept in decoded(processor, features).values() for data in kept})
     lines = "".join("[" + ",".join(f"0x{byte:02x}" for byte in one) + "]\n" for one in encodings)
-    command = [find_llvm().mc, "--disassemble", "-triple=amdgcn--amdhsa", f"-mcpu={processor}", "-show-inst"]
+    command = [
+        find_llvm().mc,
+        "--disassemble",
+        "-triple=amdgcn--amdhsa",
+        f"-mcpu={processor}",
+        "-show-inst",
+    ]
     if features:
         command.append(f"-mattr={features}")
     shown = subprocess.run(command, input=lines, capture_output=True, text=True, check=True).stdout
@@ -217,7 +225,9 @@ def described(processor: str, features: str = "") -> tuple[Decoded, ...]:
     for line in shown.splitlines():
         start = _INST.match(line)
         if start:
-            found.append((re.sub(r"/\*.*?\*/", "", start[1]), start[2], []))
+            # A register of a file that the operand cannot be in tells nothing of its size.
+            text = re.sub(r"[^ ,]+/\*Invalid.*?\*/", "?", start[1])
+            found.append((text, start[2], []))
         operand = _OPERAND.search(line)
         if operand and found:
             found[-1][2].append(operand[1] or f"#{operand[2]}")

@@ -7,15 +7,24 @@ import re
 import subprocess
 
 import pytest
-from llvm_instructions import Decoded, decoded, described, plain
 
 from coasm.isa.table import INSTRUCTION_SETS, Opcode, Slot, mnemonics, opcode
 from coasm.isa.text import split_operands
 from coasm.llvm import find_llvm
+from tests.isa.llvm_instructions import Decoded, decoded, described, descriptions, plain
 
 #: 16-bit instructions of GFX11 and GFX12 name halves of registers with this feature only.
 _HALVES = {"1100": "+real-true16", "1150": "+real-true16"}
 _HALVES |= {"1200": "+real-true16", "1250": "+real-true16"}
+
+#: Both tests of a set on one worker, so that it is decoded once.
+_EACH = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow, pytest.mark.xdist_group(f"set {name}")])
+        for name in INSTRUCTION_SETS
+    ],
+)
 
 #: What takes two fields that have to fit together, and is not found by trying opcodes.
 _TEXTS = {
@@ -38,16 +47,12 @@ _IN_GFX12["image_bvh64_intersect_ray"] = "v[0:3], [v[4:5], v5, v[6:8], v[9:11], 
 
 def _instructions(name: str) -> tuple[Decoded, ...]:
     """All of an instruction set, halves of registers included."""
-    found = described(f"gfx{name}")
-    return found + (described(f"gfx{name}", _HALVES[name]) if name in _HALVES else ())
+    return described(f"gfx{name}", _HALVES.get(name, ""))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", INSTRUCTION_SETS)
+@_EACH
 def test_the_mnemonics_are_those_that_llvm_decodes(name: str) -> None:
-    found = {plain(one) for one in decoded(f"gfx{name}")}
-    if name in _HALVES:
-        found |= {plain(one) for one in decoded(f"gfx{name}", _HALVES[name])}
+    found = {plain(one) for one in decoded(f"gfx{name}", _HALVES.get(name, ""))}
     rows = mnemonics(name)
     assert found - rows == set()
     for left in sorted(rows - found):
@@ -108,44 +113,127 @@ def _operands(one: Decoded) -> list[tuple[str, int | None]]:
     return found
 
 
+_RETURNS = re.compile(r"\b(sc0|glc|th:TH_ATOMIC_\w*)\b")
+
+
 def _slots(row: Opcode, count: int, text: str) -> list[Slot] | None:
     """The slots of a form with *count* operands."""
     slots = list(row.slots)
-    if len(slots) > count:
+    gives_nothing = row.does == "atomic" and not _RETURNS.search(text)
+    if gives_nothing or re.search(r"\blds\b", text):
         slots = [slot for slot in slots if not (slot.role in "dk" and slot.returned)]
-    for kind in ("soffset", "base", "addr"):  # buffer_load v0, off, s[0:3], 0; flat_load without
+    for kind in ("soffset", "base", "addr"):  # flat_load has no base, ..., off no address
         if len(slots) > count:
             slots = [slot for slot in slots if slot.kind != kind]
     return slots if len(slots) == count else None
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", INSTRUCTION_SETS)
+#: Roles that LLVM has otherwise, with the reason.
+_READ_TOO = {
+    **dict.fromkeys(
+        ("s_bitset0_b32", "s_bitset0_b64", "s_bitset1_b32", "s_bitset1_b64"),
+        "one bit of it is written; the others stay (AMD's pseudo-code: D0.u32[S0] = 1)",
+    ),
+    **dict.fromkeys(
+        ("s_cmov_b32", "s_cmov_b64", "s_cmovk_i32"), "it is written only where SCC is set"
+    ),
+    **dict.fromkeys(("s_movreld_b32", "s_movreld_b64"), "M0 says which register is written"),
+    "v_interp_p2_f32": "it adds to its result; LLVM ties it on GFX8 and GFX9 only",
+}
+#: EXEC does not switch these off, but the wait states behind a write of EXEC count them.
+_WHATEVER_EXEC = ("v_readlane_b32", "v_writelane_b32", "v_movrelsd_2_b32", "v_swaprel_b32")
+
+
+@_EACH
 def test_roles_and_sizes_are_those_of_llvm(name: str) -> None:
     wrong = set()
     for one in _instructions(name):
-        if " :: " in one.text:
-            continue
         mnemonic = plain(one.text.partition(" ")[0])
         row = opcode(mnemonic, name)
         assert row is not None, one.text
+        if " :: " in one.text:  # a pair, of which LLVM has one description
+            continue
         by_llvm = _operands(one)
         slots = _slots(row, len(by_llvm), one.text)
         if slots is None:
             wrong.add(f"{one.text}: {row.slots}")
             continue
         for slot, (role, dwords) in zip(slots, by_llvm, strict=True):
-            if role not in "-?" and not _same_role(slot, role):
+            if role not in "-?" and not _same_role(slot, role) and mnemonic not in _READ_TOO:
                 wrong.add(f"{mnemonic}: {slot} is {role}: {one.text}")
-            if dwords is not None and not _same_size(slot, dwords):
-                wrong.add(f"{mnemonic}: {slot} has {dwords}: {one.text}")
+            bits = slot.bits
+            if dwords is not None and bits and max(-(-bits // 32), 1) != max(dwords, 1):
+                wrong.add(f"{mnemonic}: {slot} has {dwords} dwords: {one.text}")
+        wrong |= _implicit(row, one, name)
     assert not wrong, "\n".join(sorted(wrong))
 
 
 def _same_role(slot: Slot, role: str) -> bool:
+    if slot.role == "x" and slot.returned:
+        return role in ("x", "s")  # by the form; LLVM ties those of images in any
+    if slot.role == "k":
+        return role in ("d", "x")  # LLVM ties some
     return slot.role == role
 
 
-def _same_size(slot: Slot, dwords: int) -> bool:
-    bits = slot.bits
-    return bits is None or max(-(-bits // 32), 1) == max(dwords, 1)
+def _implicit(row: Opcode, one: Decoded, name: str) -> set[str]:
+    """What the row says otherwise of the registers that no operand names."""
+    description = one.description
+    reads, writes = description.reads - row.reads, description.writes - row.writes
+    if re.search(r"\bvcc", one.text):  # an operand in the text
+        reads, writes = reads - {"vcc"}, writes - {"vcc"}
+    if row.unit == "lds" and name != "801" and description.name.endswith("_vi"):
+        # LLVM gives the encoding that GFX8 has too what GFX8 needs.
+        later = descriptions().get(description.name.replace("_vi", "_gfx9"))
+        later = later or descriptions().get(description.name.replace("_vi", "_gfx10"))
+        if later is not None and "m0" not in later.reads:
+            reads -= {"m0"}
+    if re.search(r"\blds\b", one.text):
+        reads -= {"m0"}  # the form, not the mnemonic
+    more = row.reads - description.reads
+    if row.name in _WHATEVER_EXEC:
+        more -= {"exec"}
+    if row.name in ("ds_nop", "ds_bpermute_fi_b32"):
+        reads -= {"m0"}  # they use no LDS
+    if row.unit == "lds" and name == "801":
+        more -= {"m0"}  # ds_swizzle and the like go through no memory
+    if row.unit == "scratch":
+        more -= {"flat_scratch"}  # LLVM leaves it out of the loads to LDS
+    more |= row.writes - description.writes
+    return {f"{one.text}: {found}" for found in (reads, writes, more) if found}
+
+
+@pytest.mark.parametrize(
+    ("isa", "name"), [("cdna", "950"), ("rdna3", "1100"), ("rdna3", "1150"), ("rdna4", "1200")]
+)
+def test_sizes_and_formats_are_those_of_amd(isa: str, name: str) -> None:
+    tables = "tinygrad.runtime.autogen.amd"
+    pytest.importorskip(tables, reason="AMD's operand tables are in the wheel tinygrad")
+    operands = importlib.import_module(f"{tables}.{isa}.operands").OPERANDS
+    compared, wrong = 0, []
+    for op, fields in operands.items():
+        mnemonic = plain(op.name.lower())
+        row = opcode(mnemonic, name)
+        given = [fields[field] for field in _FIELDS if field in fields]
+        if row is None or not given:
+            continue
+        slots = [slot for slot in row.slots if slot.role != "-" or len(given) == len(row.slots)]
+        if row.does or len(slots) != len(given) or mnemonic in _ODD_IN_AMD:
+            continue
+        for slot, (_, bits, _) in zip(slots, given, strict=True):
+            compared += 1
+            if slot.bits is not None and not _fits(slot.bits, bits):
+                wrong.append(f"{mnemonic}: {slot} has {bits} bits")
+    assert compared > 1500
+    assert not wrong, "\n".join(wrong)
+
+
+#: What AMD's tables have of these is not what is in the registers.
+_ODD_IN_AMD = ("s_atc_probe_buffer",)  # the destination is a constant of 8 bits
+_FIELDS = ("vdst", "vdsty", "sdst", "sdata", "src0", "vsrc0", "ssrc0", "src1", "vsrc1", "ssrc1")
+_FIELDS += ("src2", "vsrc2")
+
+
+def _fits(bits: int, given: int) -> bool:
+    """AMD counts the bits of a value, LLVM those of the registers that it is in."""
+    return bits == given or (bits <= 32 and given <= 32)

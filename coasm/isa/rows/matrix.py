@@ -1,4 +1,4 @@
-"""Matrix instructions: MFMA, SMFMAC, WMMA, SWMMAC, and the moves of AGPRs. See :mod:`coasm.isa.table`."""
+"""Matrix instructions: MFMA, SMFMAC, WMMA, SWMMAC, moves of AGPRs: see :mod:`coasm.isa.table`."""
 
 __all__ = ["ROWS"]
 

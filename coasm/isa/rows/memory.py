@@ -1,9 +1,10 @@
-"""Vector memory instructions: buffers, global, flat, scratch, images, tensors. See :mod:`coasm.isa.table`."""
+"""Vector memory: buffers, global, flat, scratch, images, tensors: see :mod:`coasm.isa.table`."""
 
 __all__ = ["ROWS"]
 
 ROWS = """
-1250 cache = tensor_{save,stop}
+1250 save = tensor_save
+1250 cache = tensor_stop
 908..950,1100.. atomic T = {buffer,global}_atomic_add_f32
 90a..950,1250 atomic T = {flat,buffer,global}_atomic_add_f64
 90a..950 atomic T = {flat,buffer,global}_atomic_{max,min}_f64
@@ -16,10 +17,10 @@ ROWS = """
     {flat,buffer,global}_atomic_sub_clamp_u32 {flat,buffer,global}_atomic_{max,min}_num_f32
 1200 atomic T = global_atomic_ordered_add_b64
 1250 atomic T = {flat,buffer,global}_atomic_{max,min}_num_f64
-801..1030 atomic b128 = {flat,buffer}_atomic_cmpswap_x2
-900..1030 atomic b128 = global_atomic_cmpswap_x2
-1010..1030 atomic b128 = {flat,buffer,global}_atomic_fcmpswap_x2
-1100.. atomic b128 = {flat,buffer,global}_atomic_cmpswap_b64
+801..1030 atomic b128/b64 = {flat,buffer}_atomic_cmpswap_x2
+900..1030 atomic b128/b64 = global_atomic_cmpswap_x2
+1010..1030 atomic b128/b64 = {flat,buffer,global}_atomic_fcmpswap_x2
+1100.. atomic b128/b64 = {flat,buffer,global}_atomic_cmpswap_b64
 801..1030 atomic b32 = {flat,buffer}_atomic_{or,add,and,dec,inc,sub,xor,smax,smin,swap,umax,umin}
 900..1030 atomic b32 = global_atomic_{or,add,and,dec,inc,sub,xor,smax,smin,swap,umax,umin}
 908..950,1200.. atomic b32 = {buffer,global}_atomic_pk_add_f16
@@ -27,14 +28,15 @@ ROWS = """
 950,1200.. atomic b32 = buffer_atomic_pk_add_bf16
 1010..1030 atomic b32 = {flat,buffer,global}_atomic_{fmax,fmin}
 1030 atomic b32 = {buffer,global}_atomic_csub
-801..1030 atomic b64 = {flat,buffer}_atomic_cmpswap
+801..1030 atomic b64 =
     {flat,buffer}_atomic_{or,add,and,dec,inc,sub,xor,smax,smin,swap,umax,umin}_x2
-900..1030 atomic b64 = global_atomic_cmpswap
-    global_atomic_{or,add,and,dec,inc,sub,xor,smax,smin,swap,umax,umin}_x2
-1010..1030 atomic b64 = {flat,buffer,global}_atomic_fcmpswap
-    {flat,buffer,global}_atomic_{fmax,fmin}_x2
-1100..1150 atomic b64 = {flat,buffer,global}_atomic_cmpswap_f32
-1100.. atomic b64 = {flat,buffer,global}_atomic_cmpswap_b32
+801..1030 atomic b64/b32 = {flat,buffer}_atomic_cmpswap
+900..1030 atomic b64 = global_atomic_{or,add,and,dec,inc,sub,xor,smax,smin,swap,umax,umin}_x2
+900..1030 atomic b64/b32 = global_atomic_cmpswap
+1010..1030 atomic b64 = {flat,buffer,global}_atomic_{fmax,fmin}_x2
+1010..1030 atomic b64/b32 = {flat,buffer,global}_atomic_fcmpswap
+1100..1150 atomic b64/b32 = {flat,buffer,global}_atomic_cmpswap_f32
+1100.. atomic b64/b32 = {flat,buffer,global}_atomic_cmpswap_b32
 801..90a,1010..1200 atomic texel = image_atomic_{or,and,xor,swap,cmpswap}
 801..90a,1010..1150 atomic texel = image_atomic_{add,dec,inc,sub,smax,smin,umax,umin}
 1010..1030 atomic texel = image_atomic_{fmax,fmin,fcmpswap}
@@ -46,13 +48,15 @@ ROWS = """
 9-4-generic..950 cache = buffer_inv
 1010..1150 cache = buffer_{gl0,gl1}_inv
 1200.. cache = global_{wb,inv,wbinv}
-801..90a from_lds = buffer_store_lds_dword
-1250 from_lds = global_store_async_from_lds_{b8,b32,b64,b128} tensor_store_from_lds
+801..90a from_lds < m0 = buffer_store_lds_dword
+1250 from_lds = tensor_store_from_lds
+1250 from_lds < asynccnt > asynccnt = global_store_async_from_lds_{b8,b32,b64,b128}
 1100.. load T = global_load_addtid_b32 {flat,buffer,global,scratch}_load_{b32,b64,b96,b128}
 1200 load T = global_load_tr_{b64,b128}
-1250 load T = cluster_load_{b32,b64,b128} flat_load_monitor_{b32,b64,b128} global_load_monitor_b32
+1250 load T < m0 = cluster_load_{b32,b64,b128}
+1250 load T = flat_load_monitor_{b32,b64,b128} global_load_monitor_b32
     global_load_tr6_b96 global_load_{tr16,monitor}_b128 global_load_{tr4,tr8,monitor}_b64
-1200.. load b1024 = {global,scratch}_load_block
+1200.. load b1024 < m0 = {global,scratch}_load_block
 801..1200 load b128 = {buffer,tbuffer}_load_format_xyzw
 801..1030 load b128 = {flat,buffer}_load_dwordx4
 900..1030 load b128 = {global,scratch}_load_dwordx4
@@ -99,7 +103,7 @@ ROWS = """
     image_sample_c_d_{o,cl}_g16 image_sample_d_cl_o_g16 image_sample_d_g16
     image_sample_d_{o,cl}_g16
 1100.. store T = {flat,buffer,global,scratch}_store_{b32,b64,b96,b128}
-1200.. store b1024 = {global,scratch}_store_block
+1200.. store b1024 < m0 = {global,scratch}_store_block
 801..1200 store b128 = {buffer,tbuffer}_store_format_xyzw
 801 store b128 = {buffer,tbuffer}_store_format_d16_xyzw
 801..1030 store b128 = {flat,buffer}_store_dwordx4
@@ -124,7 +128,9 @@ ROWS = """
 801..1030 store b96 = {flat,buffer}_store_dwordx3
 900..1030 store b96 = {global,scratch}_store_dwordx3
 801..90a,1010..1200 store texel = image_store image_store_mip_pck image_store_{mip,pck}
-9-4-generic..950 to_lds = {global,scratch}_load_lds_{dword,sbyte,ubyte,sshort,ushort}
-950 to_lds = global_load_lds_{dwordx3,dwordx4}
-1250 to_lds = tensor_load_to_lds {global,cluster}_load_async_to_lds_{b8,b32,b64,b128}
+9-4-generic..950 to_lds < m0 = {global,scratch}_load_lds_{dword,sbyte,ubyte,sshort,ushort}
+950 to_lds < m0 = global_load_lds_{dwordx3,dwordx4}
+1250 to_lds = tensor_load_to_lds
+1250 to_lds < asynccnt > asynccnt = global_load_async_to_lds_{b8,b32,b64,b128}
+1250 to_lds < asynccnt m0 > asynccnt = cluster_load_async_to_lds_{b8,b32,b64,b128}
 """

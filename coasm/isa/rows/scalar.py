@@ -1,4 +1,4 @@
-"""Scalar instructions: SOP1, SOP2, SOPC, SOPK, SOPP, and scalar memory. See :mod:`coasm.isa.table`."""
+"""Scalar instructions, scalar memory among them: see :mod:`coasm.isa.table`."""
 
 __all__ = ["ROWS"]
 

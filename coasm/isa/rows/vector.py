@@ -164,7 +164,6 @@ ROWS = """
 1250: d:b32 s:b256 s:i32 s:T < mode = v_cvt_scalef32_sr_pk8_fp4_f32
 1250: d:b32 s:b32 = v_cvt_pk_{bf8,fp8}_f16
 801..908,1010..1030: d:b32 s:b32 - < m0 mode = v_interp_p1_f32 v_interp_p1ll_f16
-1010..1030: d:b32 s:b32 - < m0 mode = v_interp_p2_f32
 801,1010..1030: d:b32 s:b32 - s:b32 < m0 mode = v_interp_p2_f16
 801..908,1010..1030: d:b32 s:b32 - s:b32 < m0 mode = v_interp_p1lv_f16
 900..908: d:b32 s:b32 - s:b32 < m0 mode = v_interp_p2_legacy_f16
@@ -272,7 +271,7 @@ ROWS = """
 1010..1011: x:b32 s:T s:T < mode = v_mac_legacy_f32
 1030: x:b32 s:T s:T < mode = v_fmac_legacy_f32
 1250: x:b32 s:T s:i32 = v_cvt_sr_{bf8,fp8}_f16
-801..908: x:b32 s:b32 - < m0 mode = v_interp_p2_f32
+801..908,1010..1030: x:b32 s:b32 - < m0 mode = v_interp_p2_f32
 1250: x:b32 s:b32 s:b32 s:b32 < mode = v_fma_{mixhi,mixlo}_bf16
 [trans]
 801..950: d:T s:T < mode = v_{exp,log}_legacy_f32
