@@ -126,6 +126,8 @@ class Family(NamedTuple):
     wait_states: str = ""
     #: Whether the emulator runs its kernels.
     emulated: bool = False
+    #: Its instructions: of :data:`coasm.isa.table.INSTRUCTION_SETS`; empty where none is described.
+    instructions: str = ""
 
     def vgpr_file(self, wave_size: int) -> VgprFile:
         """The register file of that wave size.
@@ -173,9 +175,14 @@ _GFX8 = _GFX7._replace(
     flat_scratch_sgprs=6,
     numbers_extra_sgprs=False,
     reserves_xnack_mask=True,
+    instructions="801",
 )
 _GFX8_BUG = _GFX8._replace(addressable_sgprs=96, sgpr_init_bug=True, numbers_extra_sgprs=True)
-_GFX9 = _GFX8
+_GFX9 = _GFX8._replace(instructions="900")
+_GFX9_GENERIC = _GFX9._replace(instructions="9-generic")
+_GFX904 = _GFX9._replace(instructions="904")
+_GFX906 = _GFX9._replace(instructions="906")
+_GFX908 = _GFX9._replace(instructions="908")
 _GFX90A = _GFX9._replace(
     vgpr_files=_VGPR_CDNA,
     max_waves=8,
@@ -185,11 +192,15 @@ _GFX90A = _GFX9._replace(
     accum_offset=True,
     shift64_bug=True,
     nop_of_4_bits=True,
+    instructions="90a",
 )
 _GFX94_GENERIC = _GFX90A._replace(
-    reserves_flat_scratch=False, architected_flat_scratch=True, dot_op_sel_bug=True
+    reserves_flat_scratch=False,
+    architected_flat_scratch=True,
+    dot_op_sel_bug=True,
+    instructions="9-4-generic",
 )
-_GFX94 = _GFX94_GENERIC._replace(fnuz=True, wait_states="gfx942", emulated=True)
+_GFX94 = _GFX94_GENERIC._replace(fnuz=True, wait_states="gfx942", emulated=True, instructions="942")
 _GFX95 = _GFX94._replace(
     lds_bytes=160 * _K,
     lds_granule=1280,
@@ -197,6 +208,7 @@ _GFX95 = _GFX94._replace(
     wide_lds_loads=True,
     pk_f32_op_sel_bug=True,
     wait_states="gfx950",
+    instructions="950",
 )
 _GFX10_1 = Family(
     vgpr_files=_VGPR_10_1,
@@ -207,17 +219,24 @@ _GFX10_1 = Family(
     addressable_sgprs=106,
     pc_opcodes=(0x1F,),
     wgp_mode=True,
+    instructions="1010",
 )
-_GFX10_3 = _GFX10_1._replace(vgpr_files=_VGPR_10_3, max_waves=16, lds_granule=1024)
+_GFX10_1_DOT = _GFX10_1._replace(instructions="1011")
+_GFX10_3 = _GFX10_1._replace(
+    vgpr_files=_VGPR_10_3, max_waves=16, lds_granule=1024, instructions="1030"
+)
 _GFX11 = _GFX10_3._replace(
     pc_opcodes=(0x47,),
     reserves_flat_scratch=False,
     architected_flat_scratch=True,
     packed_workitem_ids=True,
     true16=True,
+    instructions="1100",
 )
 _GFX11_BIG = _GFX11._replace(vgpr_files=_VGPR_1536)
-_GFX12 = _GFX11_BIG._replace(architected_sgprs=True)
+_GFX11_5 = _GFX11._replace(instructions="1150")
+_GFX11_5_BIG = _GFX11_BIG._replace(instructions="1150")
+_GFX12 = _GFX11_BIG._replace(architected_sgprs=True, instructions="1200")
 _GFX12_5 = _GFX12._replace(
     vgpr_files=_VGPR_12_5,
     wave_sizes=(32,),
@@ -228,6 +247,7 @@ _GFX12_5 = _GFX12._replace(
     kernarg_preload=True,
     vgpr_msb=True,
     wgp_mode=False,
+    instructions="1250",
 )
 
 
@@ -307,9 +327,9 @@ _ALL = (
     _p("gfx810", 0x2B, (8, 1, 0), _GFX8, "x"),
     _p("gfx900", 0x2C, (9, 0, 0), _GFX9, "x"),
     _p("gfx902", 0x2D, (9, 0, 2), _GFX9, "x"),
-    _p("gfx904", 0x2E, (9, 0, 4), _GFX9, "x"),
-    _p("gfx906", 0x2F, (9, 0, 6), _GFX9, "xs"),
-    _p("gfx908", 0x30, (9, 0, 8), _GFX9, "xs"),
+    _p("gfx904", 0x2E, (9, 0, 4), _GFX904, "x"),
+    _p("gfx906", 0x2F, (9, 0, 6), _GFX906, "xs"),
+    _p("gfx908", 0x30, (9, 0, 8), _GFX908, "xs"),
     _p("gfx909", 0x31, (9, 0, 9), _GFX9, "x"),
     _p("gfx90a", 0x3F, (9, 0, 10), _GFX90A, "xs"),
     _p("gfx90c", 0x32, (9, 0, 12), _GFX9, "x"),
@@ -317,11 +337,11 @@ _ALL = (
     _dropped("gfx941", 0x4B, (9, 4, 1)),
     _p("gfx942", 0x4C, (9, 4, 2), _GFX94, "xs"),
     _p("gfx950", 0x4F, (9, 5, 0), _GFX95, "xs", 22),
-    _p("gfx9-generic", 0x51, (9, 0, 0), _GFX9, "x"),
+    _p("gfx9-generic", 0x51, (9, 0, 0), _GFX9_GENERIC, "x"),
     _p("gfx9-4-generic", 0x5F, (9, 4, 0), _GFX94_GENERIC, "xs", 22),
     _p("gfx1010", 0x33, (10, 1, 0), _GFX10_1, "x"),
-    _p("gfx1011", 0x34, (10, 1, 1), _GFX10_1, "x"),
-    _p("gfx1012", 0x35, (10, 1, 2), _GFX10_1, "x"),
+    _p("gfx1011", 0x34, (10, 1, 1), _GFX10_1_DOT, "x"),
+    _p("gfx1012", 0x35, (10, 1, 2), _GFX10_1_DOT, "x"),
     _p("gfx1013", 0x42, (10, 1, 3), _GFX10_1, "x"),
     _p("gfx10-1-generic", 0x52, (10, 1, 0), _GFX10_1, "x"),
     _p("gfx1030", 0x36, (10, 3, 0), _GFX10_3),
@@ -336,10 +356,10 @@ _ALL = (
     _p("gfx1101", 0x46, (11, 0, 1), _GFX11_BIG),
     _p("gfx1102", 0x47, (11, 0, 2), _GFX11),
     _p("gfx1103", 0x44, (11, 0, 3), _GFX11),
-    _p("gfx1150", 0x43, (11, 5, 0), _GFX11),
-    _p("gfx1151", 0x4A, (11, 5, 1), _GFX11_BIG),
-    _p("gfx1152", 0x55, (11, 5, 2), _GFX11),
-    _p("gfx1153", 0x58, (11, 5, 3), _GFX11, llvm_since=22),
+    _p("gfx1150", 0x43, (11, 5, 0), _GFX11_5),
+    _p("gfx1151", 0x4A, (11, 5, 1), _GFX11_5_BIG),
+    _p("gfx1152", 0x55, (11, 5, 2), _GFX11_5),
+    _p("gfx1153", 0x58, (11, 5, 3), _GFX11_5, llvm_since=22),
     _p("gfx11-generic", 0x54, (11, 0, 3), _GFX11),
     _p("gfx1200", 0x48, (12, 0, 0), _GFX12),
     _p("gfx1201", 0x4E, (12, 0, 1), _GFX12),

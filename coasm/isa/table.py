@@ -32,7 +32,7 @@ __all__ = ["INSTRUCTION_SETS", "Opcode", "Slot", "mnemonics", "opcode"]
 
 #: The instruction sets that differ, oldest first: the processor that each is named after.
 INSTRUCTION_SETS = (
-    *("801", "900", "904", "906", "908", "90a", "9-4-generic", "942", "950"),
+    *("801", "9-generic", "900", "904", "906", "908", "90a", "9-4-generic", "942", "950"),
     *("1010", "1011", "1030", "1100", "1150", "1200", "1250"),
 )
 

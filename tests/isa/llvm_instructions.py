@@ -103,14 +103,19 @@ def plain(mnemonic: str) -> str:
 
 
 @cache
-def decoded(processor: str, features: str = "") -> dict[str, tuple[bytes, ...]]:
-    """Mnemonic, with suffix → encodings of it that LLVM decodes, those without a remark first."""
+def decoded(
+    processor: str, features: str = "", tries: int | None = None
+) -> dict[str, tuple[bytes, ...]]:
+    """Mnemonic, with suffix → encodings of it that LLVM decodes, those without a remark first.
+
+    *tries*: of the ways to fill the operand fields only so many.
+    """
     generation = "9" if processor[3] in "89" else processor[3:5]
     context = _context(processor, features)
     text = ctypes.create_string_buffer(1024)
     decode = _library().LLVMDisasmInstruction
     found: dict[str, dict[tuple[bool, int], bytes]] = {}
-    for low, second, third in _fillings(generation):
+    for low, second, third in _fillings(generation)[:tries]:
         for word in _first_dwords():
             if low and not word >> 31:
                 continue

@@ -11,6 +11,7 @@ import pytest
 from coasm.isa.table import INSTRUCTION_SETS, Opcode, Slot, mnemonics, opcode
 from coasm.isa.text import split_operands
 from coasm.llvm import find_llvm
+from coasm.target import PROCESSORS
 from tests.isa.llvm_instructions import Decoded, decoded, described, descriptions, plain
 
 #: 16-bit instructions of GFX11 and GFX12 name halves of registers with this feature only.
@@ -60,6 +61,18 @@ def test_the_mnemonics_are_those_that_llvm_decodes(name: str) -> None:
         command = [find_llvm().mc, "-triple=amdgcn--amdhsa", f"-mcpu=gfx{name}"]
         made = subprocess.run(command, input=text, capture_output=True, text=True)
         assert made.returncode == 0, made.stderr
+
+
+def test_every_processor_has_the_instructions_of_its_set() -> None:
+    others = [
+        one
+        for one in PROCESSORS.values()
+        if one.version >= (8,) and not one.relative and one.name[3:] not in INSTRUCTION_SETS
+    ]
+    assert {one.name for one in others} >= {"gfx902", "gfx1036", "gfx1151", "gfx12-generic"}
+    for one in others:
+        found = decoded(one.name, tries=1).keys()
+        assert found == decoded(f"gfx{one.family.instructions}", tries=1).keys(), one.name
 
 
 _FILES = {"s": "SGPR", "v": "VGPR", "a": "AGPR"}

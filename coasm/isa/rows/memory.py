@@ -18,11 +18,11 @@ ROWS = """
 1200 atomic T = global_atomic_ordered_add_b64
 1250 atomic T = {flat,buffer,global}_atomic_{max,min}_num_f64
 801..1030 atomic b128/b64 = {flat,buffer}_atomic_cmpswap_x2
-900..1030 atomic b128/b64 = global_atomic_cmpswap_x2
+9-generic..1030 atomic b128/b64 = global_atomic_cmpswap_x2
 1010..1030 atomic b128/b64 = {flat,buffer,global}_atomic_fcmpswap_x2
 1100.. atomic b128/b64 = {flat,buffer,global}_atomic_cmpswap_b64
 801..1030 atomic b32 = {flat,buffer}_atomic_{or,add,and,dec,inc,sub,xor,smax,smin,swap,umax,umin}
-900..1030 atomic b32 = global_atomic_{or,add,and,dec,inc,sub,xor,smax,smin,swap,umax,umin}
+9-generic..1030 atomic b32 = global_atomic_{or,add,and,dec,inc,sub,xor,smax,smin,swap,umax,umin}
 908..950,1200.. atomic b32 = {buffer,global}_atomic_pk_add_f16
 9-4-generic..950,1200.. atomic b32 = flat_atomic_pk_add_f16 {flat,global}_atomic_pk_add_bf16
 950,1200.. atomic b32 = buffer_atomic_pk_add_bf16
@@ -31,8 +31,9 @@ ROWS = """
 801..1030 atomic b64 =
     {flat,buffer}_atomic_{or,add,and,dec,inc,sub,xor,smax,smin,swap,umax,umin}_x2
 801..1030 atomic b64/b32 = {flat,buffer}_atomic_cmpswap
-900..1030 atomic b64 = global_atomic_{or,add,and,dec,inc,sub,xor,smax,smin,swap,umax,umin}_x2
-900..1030 atomic b64/b32 = global_atomic_cmpswap
+9-generic..1030 atomic b64 =
+    global_atomic_{or,add,and,dec,inc,sub,xor,smax,smin,swap,umax,umin}_x2
+9-generic..1030 atomic b64/b32 = global_atomic_cmpswap
 1010..1030 atomic b64 = {flat,buffer,global}_atomic_{fmax,fmin}_x2
 1010..1030 atomic b64/b32 = {flat,buffer,global}_atomic_fcmpswap
 1100..1150 atomic b64/b32 = {flat,buffer,global}_atomic_cmpswap_f32
@@ -59,28 +60,28 @@ ROWS = """
 1200.. load b1024 < m0 = {global,scratch}_load_block
 801..1200 load b128 = {buffer,tbuffer}_load_format_xyzw
 801..1030 load b128 = {flat,buffer}_load_dwordx4
-900..1030 load b128 = {global,scratch}_load_dwordx4
+9-generic..1030 load b128 = {global,scratch}_load_dwordx4
 801..1200 load b32 = {buffer,tbuffer}_load_format_x
 801..1030 load b32 = {flat,buffer}_load_{dword,sbyte,ubyte,sshort,ushort}
-900..1030 load b32 = {global,scratch}_load_{dword,sbyte,ubyte,sshort,ushort}
+9-generic..1030 load b32 = {global,scratch}_load_{dword,sbyte,ubyte,sshort,ushort}
 1030 load b32 = global_load_dword_addtid
 1100.. load b32 = {flat,buffer,global,scratch}_load_{i8,u8,i16,u16}
 801..1200 load b64 = {buffer,tbuffer}_load_format_xy
 801..1030 load b64 = {flat,buffer}_load_dwordx2
-900..1030 load b64 = {global,scratch}_load_dwordx2
+9-generic..1030 load b64 = {global,scratch}_load_dwordx2
 801..1200 load b96 = {buffer,tbuffer}_load_format_xyz
 801..1030 load b96 = {flat,buffer}_load_dwordx3
-900..1030 load b96 = {global,scratch}_load_dwordx3
+9-generic..1030 load b96 = {global,scratch}_load_dwordx3
 801 load k:b128 = {buffer,tbuffer}_load_format_d16_xyzw
 801..1030 load k:b32 = {buffer,tbuffer}_load_format_d16_x
-900..1030 load k:b32 = buffer_load_format_d16_hi_x {buffer,tbuffer}_load_format_d16_xy
+9-generic..1030 load k:b32 = buffer_load_format_d16_hi_x {buffer,tbuffer}_load_format_d16_xy
     {flat,buffer,global,scratch}_load_{sbyte,short,ubyte}_d16
     {flat,buffer,global,scratch}_load_{sbyte,short,ubyte}_d16_hi
 1100..1200 load k:b32 = buffer_load_d16_hi_format_x {buffer,tbuffer}_load_d16_format_{x,xy}
 1100.. load k:b32 = {flat,buffer,global,scratch}_load_d16_hi_{i8,u8,b16}
     {flat,buffer,global,scratch}_load_d16_{i8,u8,b16}
 801 load k:b64 = {buffer,tbuffer}_load_format_d16_xy
-900..1030 load k:b64 = {buffer,tbuffer}_load_format_d16_{xyz,xyzw}
+9-generic..1030 load k:b64 = {buffer,tbuffer}_load_format_d16_{xyz,xyzw}
 1100..1200 load k:b64 = {buffer,tbuffer}_load_d16_format_{xyz,xyzw}
 801 load k:b96 = {buffer,tbuffer}_load_format_d16_xyz
 801..90a,1010..1200 load texel = image_get_resinfo image_load image_load_mip_pck
@@ -98,7 +99,7 @@ ROWS = """
     image_gather4_c_{b,l,cl}_o image_gather4_{b,c,l,cl}_o image_sample_c_cd image_sample_c_cd_cl_o
     image_sample_c_cd_{o,cl} image_sample_cd image_sample_cd_cl_o image_sample_cd_{o,cl}
 801..90a,1010..1200 sample texel = image_sample
-900..908,1010..1200 sample texel = image_gather4h
+9-generic..908,1010..1200 sample texel = image_gather4h
 1100..1200 sample texel = image_sample_c_d_cl_o_g16 image_sample_c_d_g16
     image_sample_c_d_{o,cl}_g16 image_sample_d_cl_o_g16 image_sample_d_g16
     image_sample_d_{o,cl}_g16
@@ -107,10 +108,10 @@ ROWS = """
 801..1200 store b128 = {buffer,tbuffer}_store_format_xyzw
 801 store b128 = {buffer,tbuffer}_store_format_d16_xyzw
 801..1030 store b128 = {flat,buffer}_store_dwordx4
-900..1030 store b128 = {global,scratch}_store_dwordx4
+9-generic..1030 store b128 = {global,scratch}_store_dwordx4
 801..1200 store b32 = {buffer,tbuffer}_store_format_x
 801..1030 store b32 = {buffer,tbuffer}_store_format_d16_x {flat,buffer}_store_{byte,dword,short}
-900..1030 store b32 = buffer_store_format_d16_hi_x {buffer,tbuffer}_store_format_d16_xy
+9-generic..1030 store b32 = buffer_store_format_d16_hi_x {buffer,tbuffer}_store_format_d16_xy
     {flat,buffer,global,scratch}_store_{byte,short}_d16_hi
     {global,scratch}_store_{byte,dword,short}
 1100..1200 store b32 = buffer_store_d16_hi_format_x {buffer,tbuffer}_store_d16_format_{x,xy}
@@ -119,14 +120,15 @@ ROWS = """
 801..1200 store b64 = {buffer,tbuffer}_store_format_xy
 801 store b64 = {buffer,tbuffer}_store_format_d16_xy
 801..1030 store b64 = {flat,buffer}_store_dwordx2
-900..1030 store b64 = {buffer,tbuffer}_store_format_d16_{xyz,xyzw} {global,scratch}_store_dwordx2
+9-generic..1030 store b64 = {buffer,tbuffer}_store_format_d16_{xyz,xyzw}
+    {global,scratch}_store_dwordx2
 1030 store b64 = global_store_dword_addtid
 1100..1200 store b64 = {buffer,tbuffer}_store_d16_format_{xyz,xyzw}
 1100.. store b64 = global_store_addtid_b32
 801..1200 store b96 = {buffer,tbuffer}_store_format_xyz
 801 store b96 = {buffer,tbuffer}_store_format_d16_xyz
 801..1030 store b96 = {flat,buffer}_store_dwordx3
-900..1030 store b96 = {global,scratch}_store_dwordx3
+9-generic..1030 store b96 = {global,scratch}_store_dwordx3
 801..90a,1010..1200 store texel = image_store image_store_mip_pck image_store_{mip,pck}
 9-4-generic..950 to_lds < m0 = {global,scratch}_load_lds_{dword,sbyte,ubyte,sshort,ushort}
 950 to_lds < m0 = global_load_lds_{dwordx3,dwordx4}
