@@ -67,6 +67,7 @@ class Program:
         from coasm.asm.code import branch_target
 
         self.co, self.kernel = co, kernel
+        self._instruction_set = co.target.processor.family.instructions
         self.instructions: dict[int, Instruction] = {i.address: i for i in instructions}
         self._parsed: dict[int, tuple[Parsed, Access]] = {}
         self.targets: dict[int, int] = {}
@@ -86,7 +87,7 @@ class Program:
             text = self.instructions[address].text
             try:
                 parsed = parse(text)
-                found = self._parsed[address] = parsed, access(parsed)
+                found = self._parsed[address] = parsed, access(parsed, self._instruction_set)
             except (ValueError, IndexError):
                 raise UnsupportedError(
                     f"the text of this instruction is not understood: {text}"

@@ -27,6 +27,7 @@ from coasm.isa import (
     register_name,
 )
 from coasm.linter.passes import Matrix, matrix
+from coasm.target import processor
 
 __all__ = [
     "EXEC_BITS",
@@ -220,13 +221,13 @@ class Operation:
 def operation(text: str, wait_states: str) -> Operation:
     """The instruction *text*, as LLVM prints it, for the rules.
 
-    *wait_states* is the column of the tables (:class:`~coasm.target.Family`).
+    *wait_states* is the column of the tables, a processor (:class:`~coasm.target.Family`).
 
     Raises:
         UnsupportedError: an operand that no target of this family has, or an unknown MFMA.
     """
     parsed = parse(text)
-    used = access(parsed)
+    used = access(parsed, processor(wait_states).family.instructions)
     found = matrix(parsed.mnemonic, parsed.modifiers, wait_states)
     if found is None and parsed.mnemonic.startswith(("v_mfma", "v_smfmac")):
         raise UnsupportedError(f"the passes of {parsed.mnemonic} on {wait_states} are not known")

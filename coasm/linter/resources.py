@@ -18,8 +18,8 @@ from coasm.asm.code import Instruction, Raw, branch_target
 from coasm.codeobject.elf import STT_OBJECT
 from coasm.descriptor import decode
 from coasm.errors import CoasmError
-from coasm.isa import access, parse
-from coasm.isa.access import is_copy
+from coasm.isa import Register, parse
+from coasm.isa.access import dwords_read, is_copy
 from coasm.isa.flow import flow_of
 from coasm.linter.declarations import DECLARATIONS, named_registers
 from coasm.linter.declared import REGISTER
@@ -151,12 +151,18 @@ def _touch(mnemonic: str, operands: str) -> _Touch:
 
 
 def _read_by(mnemonic: str, operands: str) -> int:
-    """The SGPRs that :func:`coasm.isa.access` says are read; all where it does not know it."""
+    """The SGPRs of which ``op_sel`` says that they are read; all where that is not known."""
     try:
-        numbers = access(parse(f"{mnemonic} {operands}")).reads
+        parsed = parse(f"{mnemonic} {operands}")
     except CoasmError:
         return _ALL_SGPRS
-    return sum(1 << number for number in numbers if number < _SGPRS)
+    bits = 0
+    for at, operand in enumerate(parsed.operands):
+        if at and isinstance(operand, Register):
+            chosen = dwords_read(parsed, at)
+            numbers = operand.numbers if chosen is None else [operand.first + n for n in chosen]
+            bits |= sum(1 << number for number in numbers if number < _SGPRS)
+    return bits
 
 
 class _Step(NamedTuple):

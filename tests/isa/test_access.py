@@ -80,5 +80,5 @@ CASES = [
 
 @pytest.mark.parametrize(("text", "reads", "writes"), CASES, ids=[c[0].split()[0] for c in CASES])
 def test_what_is_read_and_written(text: str, reads: set[int], writes: set[int]) -> None:
-    used = access(parse(text))
+    used = access(parse(text), "950")
     assert (used.reads, used.writes) == (reads, writes)

@@ -193,6 +193,8 @@ def _implicit(row: Opcode, one: Decoded, name: str) -> set[str]:
     """What the row says otherwise of the registers that no operand names."""
     description = one.description
     reads, writes = description.reads - row.reads, description.writes - row.writes
+    if row.name == "s_setvskip":
+        writes -= {"scc"}  # as every SOPC in LLVM; AMD's pseudo-code writes VSKIP alone
     if re.search(r"\bvcc", one.text):  # an operand in the text
         reads, writes = reads - {"vcc"}, writes - {"vcc"}
     if row.unit == "lds" and name != "801" and description.name.endswith("_vi"):
