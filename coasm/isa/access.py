@@ -6,10 +6,10 @@ is what becomes of it in one instruction with its modifiers.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from coasm.errors import UnsupportedError
+from coasm.isa.kinds import is_a
 from coasm.isa.table import Opcode, Slot, opcode
 from coasm.isa.text import EXEC, M0, SCC, VCC, VGPR, Parsed, Register
 
@@ -27,23 +27,14 @@ class Access(NamedTuple):
     kept: frozenset[int] = frozenset()
 
 
-# Vector instructions that work on scalars, on one lane whatever EXEC says, or on whole waves.
-# Source: CDNA3 ISA guide, "V_READLANE", "V_READFIRSTLANE", "V_WRITELANE"; "Matrix Arithmetic
-# Instructions": EXEC is ignored.
-_WHATEVER_EXEC = re.compile(r"s_|v_read(first)?lane|v_writelane|v_s?mfma|v_nop|v_clrexcp")
-
-
 def takes_lanes(parsed: Parsed) -> bool:
-    """Whether the instruction does nothing where EXEC switches every lane off."""
-    return _WHATEVER_EXEC.match(parsed.mnemonic) is None
+    """Whether the instruction does nothing where EXEC switches every lane off.
 
-
-_PACKED_32 = re.compile(r"v_pk_(add|mul|fma|min|max|minimum|maximum|mov)_[fbui]32$")
-_COPIES = re.compile(
-    r"s_mov_b64|s_cmov_b|s_cselect_b|v_mov_b|v_pk_mov_b32|v_accvgpr_|v_(read|write)lane_b32"
-    r"|v_readfirstlane_b32|v_cndmask_b|v_(permlane\w*_)?swap_b32"
-    r"|(scratch|buffer)_store_dword"  # of what is undefined: a register that is spilled
-)
+    Some vector instructions work on scalars, on one lane whatever EXEC says, or on whole waves.
+    Source: CDNA3 ISA guide, "V_READLANE", "V_READFIRSTLANE", "V_WRITELANE"; "Matrix Arithmetic
+    Instructions": EXEC is ignored.
+    """
+    return not is_a(parsed.mnemonic, "whatever EXEC")
 
 
 def dwords_read(parsed: Parsed, at: int) -> tuple[int, ...] | None:
@@ -58,16 +49,16 @@ def dwords_read(parsed: Parsed, at: int) -> tuple[int, ...] | None:
     if not at or not isinstance(operand, Register) or operand.size != 2:
         return None
     low = parsed.bits("op_sel", at)[-1]
-    if name == "v_pk_mov_b32":
+    if is_a(name, "packed move"):
         return (low,)
-    if _PACKED_32.match(name):
+    if is_a(name, "packed 32"):
         return tuple({low, parsed.bits("op_sel_hi", at, 1)[-1]})
     return None
 
 
 def is_copy(mnemonic: str) -> bool:
     """Whether it only moves what a register holds, so that the value need not matter there."""
-    return _COPIES.match(mnemonic) is not None
+    return is_a(mnemonic, "copy")
 
 
 #: The registers that instructions use without naming them; what is no register of a wave is not
@@ -155,11 +146,7 @@ def _of_modifiers(parsed: Parsed, reads: set[int], writes: set[int], kept: set[i
         reads.update(written)  # lanes that are not written
     count = len(parsed.operands)
     high = parsed.bits("op_sel", 4)[count - 1 : count] == (1,)
-    if (high and not _TAKES_OP_SEL.match(parsed.mnemonic)) or (
+    if (high and not is_a(parsed.mnemonic, "op_sel of sources")) or (
         parsed.modifiers.get("dst_unused", "") == "UNUSED_PRESERVE"
     ):
         kept.update(written)
-
-
-#: Their ``op_sel`` says nothing of the result.
-_TAKES_OP_SEL = re.compile("v_pk_|v_mfma|v_mad_mix|v_fma_mix|v_smfmac")

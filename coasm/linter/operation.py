@@ -26,6 +26,9 @@ from coasm.isa import (
     parse,
     register_name,
 )
+from coasm.isa.access import slots_of
+from coasm.isa.kinds import is_a
+from coasm.isa.table import Opcode, opcode
 from coasm.linter.passes import Matrix, matrix
 from coasm.target import processor
 
@@ -142,44 +145,20 @@ def kind(names: str) -> int:
     return bits
 
 
-#: Prefix or pattern of the mnemonic → kinds; all rows that match count.
-_KINDS = tuple(
-    (re.compile(pattern), kind(names))
-    for pattern, names in (
-        (r"v_(?!mfma|smfmac)", "valu"),
-        (r"v_s?mfmac?_", "mfma"),
-        (r"(tbuffer|buffer|global|scratch|flat)_(?!inv|wbl2|wbinvl1)", "vmem"),
-        (r"flat_", "flat"),
-        (r"ds_(?!nop)", "ds"),
-        (r"s_(buffer_|scratch_)?(load|store|atomic)_|s_(dcache|memtime|memrealtime|atc_)", "smem"),
-        (
-            r"s_(?!(buffer_|scratch_)?(load|store|atomic)_|(dcache|memtime|memrealtime|atc_))",
-            "salu",
-        ),
-        (r"v_dot", "dot"),
-        (r"v_(exp|log|rcp|rcp_iflag|rsq|sqrt|sin|cos|exp_legacy|log_legacy)_", "trans"),
-        (r"v_read(first)?lane_", "readlane"),
-        (r"v_(readlane|writelane)_", "lane_select"),
-        (r"v_(readlane|readfirstlane|writelane)_", "rwlane"),
-        (r"v_div_fmas_", "div_fmas"),
-        (r"v_permlane(16|32)_swap_", "permlane_swap"),
-        (r"v_fmac?_f64", "f64_fma"),
-        (r"v_fma_mix(lo|hi)_", "mix_half"),
-        (r"s_sendmsg", "message"),
-        (r"s_movrel|s_sendmsg|s_ttracedata|ds_gws_|ds_(read|write)_addtid_", "m0_reader"),
-        (r"s_setreg_", "setreg"),
-        (r"s_getreg_", "getreg"),
-        (r"s_setvskip", "setvskip"),
-        (r"s_rfe_", "rfe"),
-        (r"s_waitcnt", "wait"),
-        (r"s_barrier", "barrier"),
-        (r"buffer_(inv|wbl2|wbinvl1)|s_dcache", "cache"),
-    )
-)
-_WIDE_STORE = re.compile(r"(tbuffer|buffer|global|scratch|flat)_(store_|atomic_cmpswap_x2)")
-_CARRY_IN = re.compile(r"v_(addc|subb|subbrev)_co_|v_cndmask_")
-_HIGH_HALF_IS_OPSEL = re.compile(r"v_(pk|dot|mfma|smfmac|fma_mix|mad_mix|accvgpr|permlane)")
-_BYTE_SELECT = re.compile(r"v_cvt_(scalef32_)?sr_(fp8|bf8)_|v_cvt_scalef32_pk_fp4_")
+#: The kinds of :mod:`coasm.isa.kinds` that rules ask for, by what they are called here.
+_BY_NAME = {
+    **{name: name for name in ("dot", "readlane", "div_fmas", "message", "setreg", "getreg")},
+    **{name: name for name in ("setvskip", "rfe", "wait", "barrier")},
+    **{"lane_select": "lane select", "rwlane": "read or write lane", "f64_fma": "f64 fma"},
+    **{"permlane_swap": "permlane swap", "mix_half": "mix half", "m0_reader": "reads M0 late"},
+    "cache": "scalar cache",
+}
+#: Units of the table → kinds.
+_BY_UNIT = {
+    **{"valu": "valu", "trans": "valu trans", "smem": "smem", "salu": "salu", "matrix": "mfma"},
+    **{"lds": "ds", "flat": "vmem flat"},
+    **dict.fromkeys(("buffer", "tbuffer", "global", "scratch"), "vmem"),
+}
 _HWREG_NAME = re.compile(r"hwreg\((?:HW_REG_)?(\w+)(?:,\s*(\d+),\s*(\d+))?")
 
 
@@ -227,20 +206,23 @@ def operation(text: str, wait_states: str) -> Operation:
         UnsupportedError: an operand that no target of this family has, or an unknown MFMA.
     """
     parsed = parse(text)
-    used = access(parsed, processor(wait_states).family.instructions)
+    instructions = processor(wait_states).family.instructions
+    used = access(parsed, instructions)
+    described = opcode(parsed.mnemonic, instructions)
+    assert described is not None  # else it has no access
     found = matrix(parsed.mnemonic, parsed.modifiers, wait_states)
-    if found is None and parsed.mnemonic.startswith(("v_mfma", "v_smfmac")):
+    kinds = _by_name(described)
+    if found is None and kinds & _BIT["mfma"]:
         raise UnsupportedError(f"the passes of {parsed.mnemonic} on {wait_states} are not known")
-    kinds = _by_name(parsed.mnemonic)
     if found:
         kinds |= _BIT[found.pipe]
         if found.pipe == "dgemm":
             kinds |= _BIT["dgemm_4x4" if found.passes == 4 else "dgemm_16x16"]
     reads, writes = _bits(used.reads), _bits(used.writes)
-    kinds |= _by_form(parsed, kinds, writes & VGPRS)
-    roles = _roles(parsed, kinds, reads)
+    kinds |= _by_form(parsed, described, kinds, writes & VGPRS)
+    roles = _roles(parsed, described, kinds, reads)
     roles["sources"] = reads & ~_bits(used.kept)
-    if _WIDE_STORE.match(parsed.mnemonic) and roles["data"].bit_count() > 2:
+    if is_a(parsed.mnemonic, "wide") and roles["data"].bit_count() > 2:
         kinds |= _BIT["wide_store_soffset" if roles.get("soffset") else "wide_store"]
     for name, bits in (
         ("getreg", _hwreg(parsed)),
@@ -266,19 +248,26 @@ def operation(text: str, wait_states: str) -> Operation:
 
 
 @cache
-def _by_name(mnemonic: str) -> int:
-    kinds = 0
-    for pattern, bits in _KINDS:
-        if pattern.match(mnemonic):
-            kinds |= bits
+def _by_name(found: Opcode) -> int:
+    name = found.name
+    kinds = kind(_BY_UNIT.get(found.unit, ""))
+    if found.unit == "matrix" and not is_a(name, "matrix product"):
+        kinds = _BIT["valu"]  # moves of AGPRs
+    if found.does == "cache":
+        kinds = _BIT["cache"]
+    if name == "ds_nop":
+        kinds = 0
+    for own, named in _BY_NAME.items():
+        if is_a(name, named):
+            kinds |= _BIT[own]
     return kinds
 
 
-def _by_form(parsed: Parsed, kinds: int, written: int) -> int:
+def _by_form(parsed: Parsed, described: Opcode, kinds: int, written: int) -> int:
     """The kinds that are not in the mnemonic but in the modifiers and operands."""
     name, modifiers = parsed.mnemonic, parsed.modifiers
     found = 0
-    if kinds & _BIT["vmem"] and ("lds" in modifiers or "_load_lds_" in name):
+    if kinds & _BIT["vmem"] and ("lds" in modifiers or described.does == "to_lds"):
         found |= _BIT["lds_dma"] | _BIT["m0_reader"]
     if kinds & kind("vmem ds") and written:
         found |= _BIT["load"]
@@ -286,7 +275,7 @@ def _by_form(parsed: Parsed, kinds: int, written: int) -> int:
         found |= _BIT["dpp"]
     if kinds & _BIT["valu"] and _is_sub_dword(parsed):
         found |= _BIT["sub_dword"]
-    if name == "v_mov_b32" and not isinstance(parsed.operands[-1], Register):
+    if is_a(name, "move") and not isinstance(parsed.operands[-1], Register):
         found |= _BIT["constant_move"]
     return found
 
@@ -295,22 +284,24 @@ def _is_sub_dword(parsed: Parsed) -> bool:
     """Whether it writes part of a VGPR. Source: LLVM, getDstSelForwardingOperand."""
     name, modifiers = parsed.mnemonic, parsed.modifiers
     if parsed.encoding == "sdwa":
-        return modifiers.get("dst_sel", "DWORD") != "DWORD" and not name.startswith("v_cmp")
-    if name.startswith("v_cvt_scalef32_sr_pk_fp4_"):
+        return modifiers.get("dst_sel", "DWORD") != "DWORD" and not is_a(name, "compare")
+    if is_a(name, "writes a byte"):
         return True
-    if "op_sel" not in modifiers or _HIGH_HALF_IS_OPSEL.match(name):
+    if "op_sel" not in modifiers or is_a(name, "op_sel not of halves"):
         return False
     selected = [part.strip() for part in modifiers["op_sel"].strip("[]").split(",")]
-    if _BYTE_SELECT.match(name):
+    if is_a(name, "selects a byte"):
         return "1" in selected[2:]
     return selected[-1] == "1" and len(selected) >= len(parsed.operands)
 
 
-def _roles(parsed: Parsed, kinds: int, reads: int) -> dict[str, int]:
+def _roles(parsed: Parsed, described: Opcode, kinds: int, reads: int) -> dict[str, int]:
     operands = parsed.operands
+    slots = slots_of(described, parsed)
+    results = sum(slot.role in "dx" for slot in slots)
     roles: dict[str, int] = {}
     if kinds & _BIT["mfma"]:
-        sparse = parsed.mnemonic.startswith("v_smfmac")
+        sparse = is_a(parsed.mnemonic, "sparse")
         roles["c"] = _registers(operands[:1] if sparse else operands[3:4])
         roles["c_apart"] = roles["c"] & ~_registers(operands[:1])
         roles["ab"] = _registers(operands[1:3] + (operands[3:] if sparse else operands[4:]))
@@ -319,10 +310,9 @@ def _roles(parsed: Parsed, kinds: int, reads: int) -> dict[str, int]:
         roles["ab_first"] = roles["ab"] & ~roles["ab_last"]
     elif kinds & _BIT["valu"]:
         scalars = reads & SGPRS
-        if _CARRY_IN.match(parsed.mnemonic):
+        if slots and slots[-1].kind == "mask" and slots[-1].role == "s":
             roles["mask"] = _registers(operands[-1:]) & SGPRS
-            first = 2 if "_co_" in parsed.mnemonic else 1
-            scalars &= ~roles["mask"] | _registers(operands[first:-1])
+            scalars &= ~roles["mask"] | _registers(operands[results:-1])
         if kinds & _BIT["lane_select"]:
             roles["lane"] = _registers(operands[2:3])
             scalars &= ~roles["lane"] | _registers(operands[1:2])
@@ -331,22 +321,18 @@ def _roles(parsed: Parsed, kinds: int, reads: int) -> dict[str, int]:
         if kinds & _BIT["dot"]:
             roles["ab"] = _registers(operands[1:3])
         if kinds & _BIT["dpp"]:
-            at = 2 if "_co_" in parsed.mnemonic else 1
-            roles["shifted"] = _registers(operands[at : at + 1])
+            roles["shifted"] = _registers(operands[results : results + 1])
         roles["constant"] = scalars
         for flag, bits in _ZERO_FLAGS.items():
             if any(isinstance(operand, Register) and operand.first == flag for operand in operands):
                 roles["zero_flag"] = roles.get("zero_flag", 0) | bits
         roles["exec_data"] = _registers(operands[1:]) & EXEC_BITS
-    elif kinds & _BIT["vmem"]:
-        stores = "_store_" in parsed.mnemonic or "_atomic_" in parsed.mnemonic
-        if stores and not kinds & _BIT["lds_dma"]:
-            first = parsed.mnemonic.startswith(("buffer_", "tbuffer_"))
-            returns = "_atomic_" in parsed.mnemonic and not first and kinds & _BIT["load"]
-            at = 0 if first else 2 if returns else 1
-            roles["data"] = _registers(operands[at : at + 1]) & VGPRS
-            if first:
-                roles["soffset"] = _registers(operands[3:4] or operands[2:3])
+    elif described.does in ("store", "atomic") and not kinds & _BIT["lds_dma"]:
+        for slot, operand in zip(slots, operands, strict=True):
+            if slot.role in "sx" and slot.bits is not None:
+                roles["data"] = _registers((operand,)) & VGPRS
+            if slot.kind == "soffset":
+                roles["soffset"] = _registers((operand,))
     return roles
 
 

@@ -1,0 +1,125 @@
+"""Kinds of instructions that no row of the table tells apart, each by the names that belong to it.
+
+The names of a kind are a regular expression that a mnemonic begins with; this is the only place,
+beside the rows, that knows how mnemonics are spelled. Source: the ISA guides' instruction lists.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+__all__ = ["CLASSES", "class_of", "is_a"]
+
+_KINDS = {
+    # What scheduling and hazards tell apart.
+    "matrix product": r"v_s?mfma|v_s?wmma|v_swmmac",
+    "sparse": r"v_smfmac|v_swmmac",
+    "dot": r"v_dot",
+    "readlane": r"v_read(first)?lane_",
+    "lane select": r"v_(readlane|writelane)_",
+    "read or write lane": r"v_(readlane|readfirstlane|writelane)_",
+    "div_fmas": r"v_div_fmas_",
+    "permlane swap": r"v_permlane(16|32)_swap_",
+    "f64 fma": r"v_fmac?_f64",
+    "mix half": r"v_fma_mix(lo|hi)_",
+    "message": r"s_sendmsg",
+    "reads M0 late": r"s_movrel|s_sendmsg|s_ttracedata|ds_gws_|ds_(read|write)_addtid_",
+    "setreg": r"s_setreg_",
+    "getreg": r"s_getreg_",
+    "setvskip": r"s_setvskip",
+    "rfe": r"s_rfe_",
+    "wait": r"s_waitcnt",
+    "barrier": r"s_barrier",
+    "scalar cache": r"s_dcache",
+    "wide": r"(tbuffer|buffer|global|scratch|flat)_(store_|atomic_cmpswap_x2)",
+    "carry in": r"v_(addc|subb|subbrev)_co_|v_cndmask_",
+    "scalar load": r"s_load_|s_buffer_load_",
+    # Registers: which instructions do with them other than what an operand says.
+    "compare": r"v_cmp",
+    "copy": r"s_mov_b64|s_cmov_b|s_cselect_b|v_mov_b|v_pk_mov_b32|v_accvgpr_"
+    r"|v_(read|write)lane_b32|v_readfirstlane_b32|v_cndmask_b|v_(permlane\w*_)?swap_b32"
+    r"|(scratch|buffer)_store_dword",  # of what is undefined: a register that is spilled
+    "wide integer": r"s_\w+_[bui]64$|v_\w+_[bui]64(_|$)",
+    "whatever EXEC": r"s_|v_read(first)?lane|v_writelane|v_s?mfma|v_nop|v_clrexcp",
+    "packed 32": r"v_pk_(add|mul|fma|min|max|minimum|maximum|mov)_[fbui]32$",
+    "packed move": r"v_pk_mov_b32$",
+    "move": r"v_mov_b32",
+    "op_sel of sources": r"v_pk_|v_mfma|v_mad_mix|v_fma_mix|v_smfmac",
+    "op_sel not of halves": r"v_(pk|dot|mfma|smfmac|fma_mix|mad_mix|accvgpr|permlane)",
+    "selects a byte": r"v_cvt_(scalef32_)?sr_(fp8|bf8)_|v_cvt_scalef32_pk_fp4_",
+    "writes a byte": r"v_cvt_scalef32_sr_pk_fp4_",
+    "relative register": r"\w*(movrel|gpr_idx)",
+    # LDS: what reads and writes it, and what only goes through its unit.
+    "LDS read": r"ds_(read|load)",
+    "LDS write": r"ds_(write|store)",
+    "between lanes": r"ds_(b?permute|swizzle)",
+    "no LDS": r"ds_(b?permute|swizzle|nop|gws)",
+    # The program counter.
+    "reads PC": r"s_getpc_b64|s_get_pc_i64",
+    "relative to PC": r"s_get_?pc_[bi]64|s_add_pc_i64",
+    "branch without operands": r"s_c?branch(?!_i_fork)",
+    "adds low": r"s_add_u32|s_add_co_u32",
+    "adds high": r"s_addc_u32|s_add_co_ci_u32",
+    "adds 64 bits": r"s_add_nc_u64",
+    "extends the upper half": r"s_sext_i32_i16",
+    "keeps SCC": r"s_(mov|load|nop|wait|delay|get_?pc|sext)",
+    "sets VGPR high bits": r"s_set_vgpr_msb",
+    # 16-bit operands that are halves of registers where a target has such names.
+    "narrow": r"v_\w*(?:16|8)",
+    "halves": r"v_(?!pk_|permlane|s?wmma|dot|cvt_(?:scale|pk|sr))(?:\w+_)?(?:bf|[fiub])16"
+    r"(?:_(?:[fiu](?:32|64)|fp8|bf8))?(?:_e32|_e64)?$",
+    "padding": r"s_code_end",
+    "scratch": r"s?_?scratch_",
+    "buffer": r"buffer_",
+    "dynamic VGPRs": r"s_alloc_vgpr",
+}
+
+
+@cache
+def is_a(mnemonic: str, kind: str) -> bool:
+    """Whether an instruction is of a *kind*; its encoding suffix may be there."""
+    return re.match(_KINDS[kind], mnemonic) is not None
+
+
+# The first pattern that matches says the class. Source: the instruction formats of the ISA guides
+# (GCN3 to RDNA4 and CDNA4) and LLVM's AMDGPU instruction names.
+_CLASSES = (
+    ("MFMA/WMMA", r"v_s?mfma|v_smfmac|v_s?wmmac?"),
+    ("VALU", r"v_"),
+    ("LDS", r"ds_|lds_"),
+    ("VMEM atomic", r"(?:buffer|tbuffer|global|flat|scratch|image)_\w*atomic"),
+    ("VMEM store", r"(?:buffer|tbuffer|global|flat|scratch|image|tensor|cluster)_\w*store"),
+    (
+        "VMEM load",
+        r"(?:buffer|tbuffer|global|flat|scratch|image|tensor|cluster)_\w*(?:load|prefetch)"
+        r"|image_(?:sample|gather|get|bvh)",
+    ),
+    (
+        "SMEM",
+        r"s_(?:buffer_|scratch_)?(?:load|store|atomic|prefetch)|s_dcache|s_mem(?:real)?time"
+        r"|s_atc_probe|s_gl1_inv|s_get_waveid",
+    ),
+    ("wait/barrier", r"s_wait|s_barrier|s_sleep|s_nop|s_delay_alu|s_monitor_sleep"),
+    (
+        "other",
+        r"s_(?:trap|sethalt|setprio|set_prio|sendmsg|clause|set_inst_prefetch|inst_prefetch|icache"
+        r"|ttrace|code_end|wakeup|incperflevel|decperflevel|set_gpr_idx_(?:on|off|mode)|denorm_mode"
+        r"|round_mode|version|set_vgpr_msb|setkill)",
+    ),
+    ("SALU", r"s_"),
+)
+#: The classes of :func:`class_of`, in the order in which they are shown.
+CLASSES = (
+    *("VALU", "MFMA/WMMA", "SALU", "VMEM load", "VMEM store", "VMEM atomic"),
+    *("LDS", "SMEM", "branch", "wait/barrier", "other"),
+)
+
+
+@cache
+def class_of(mnemonic: str) -> str:
+    """The class of an instruction that is no branch, one of :data:`CLASSES`."""
+    for name, pattern in _CLASSES:
+        if re.match(pattern, mnemonic):
+            return name
+    return "other"
