@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from coasm.emulator.coverage import Coverage
 from coasm.emulator.errors import EmulationError
-from coasm.emulator.memory import Memory
+from coasm.emulator.state.memory import Memory
 
 if TYPE_CHECKING:
     from coasm.codeobject import CodeObject, Kernel

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from coasm.emulator.program import Program
+    from coasm.emulator.engine.program import Program
 
 __all__ = ["Coverage", "coverage_of"]
 

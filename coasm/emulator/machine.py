@@ -11,17 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-import coasm.emulator.matrix  # its rows
-import coasm.emulator.mem  # its rows
-import coasm.emulator.narrow  # its rows
-import coasm.emulator.scalar  # its rows
-from coasm.emulator import floats, ports
-from coasm.emulator.control import Control, controls
-from coasm.emulator.errors import EmulationError, Fault, Mistake
-from coasm.emulator.group import LANES, Group, Layout, join
-from coasm.emulator.memory import Memory
-from coasm.emulator.operands import Array, Context, Step
-from coasm.emulator.program import (
+import coasm.emulator.rows.matrix  # its rows
+import coasm.emulator.rows.mem  # its rows
+import coasm.emulator.rows.narrow  # its rows
+import coasm.emulator.rows.scalar  # its rows
+from coasm.emulator.engine.control import Control, controls
+from coasm.emulator.engine.program import (
     EMPTY,
     ENDS,
     Flight,
@@ -29,9 +24,15 @@ from coasm.emulator.program import (
     Program,
     register_list,
 )
-from coasm.emulator.race import Race
-from coasm.emulator.table import ROWS
-from coasm.emulator.taken import Taken, check_taken
+from coasm.emulator.errors import EmulationError, Fault, Mistake
+from coasm.emulator.rows import floats
+from coasm.emulator.rows.context import Array, Context, Step
+from coasm.emulator.rows.table import ROWS
+from coasm.emulator.rows.taken import Taken, check_taken
+from coasm.emulator.state import spaces as ports
+from coasm.emulator.state.memory import Memory
+from coasm.emulator.state.race import Race
+from coasm.emulator.state.waves import LANES, Group, Layout, join
 from coasm.errors import CoasmError
 from coasm.isa import EXEC, SCC, VGPR, Parsed, takes_lanes
 from coasm.isa.waits import LGKM_MAX, VM_MAX, counted_at_most, waits_of
@@ -39,11 +40,11 @@ from coasm.isa.waits import LGKM_MAX, VM_MAX, counted_at_most, waits_of
 if TYPE_CHECKING:
     from coasm.descriptor import Resources
     from coasm.emulator import Options
-    from coasm.emulator.trace import Tracer
+    from coasm.emulator.engine.trace import Tracer
 
 __all__ = ["Machine"]
 
-assert coasm.emulator.mem and coasm.emulator.scalar and coasm.emulator.matrix
+assert coasm.emulator.rows.mem and coasm.emulator.rows.scalar and coasm.emulator.rows.matrix
 
 #: How far from the lowest address on the fair choice of a group is made: every so many blocks.
 _FAIR = 64
@@ -274,7 +275,7 @@ class Machine:
         if used.writes & self.program.matrix_registers:
             step = self._forget(step, used.writes)
         if self.options.strict:
-            from coasm.emulator.strict import checked
+            from coasm.emulator.engine.strict import checked
 
             step = checked(self, step, parsed, used, context)
         queue = counted_at_most(parsed.mnemonic)

@@ -13,11 +13,11 @@ import numpy as np
 
 from coasm.descriptor import Resources, resources
 from coasm.emulator.coverage import coverage_of
+from coasm.emulator.engine.program import EMPTY, Program, program_of
 from coasm.emulator.errors import EmulationError
-from coasm.emulator.group import LANES, SCALARS, Group
 from coasm.emulator.machine import Machine, Stopped, now
-from coasm.emulator.memory import Memory
-from coasm.emulator.program import EMPTY, Program, program_of
+from coasm.emulator.state.memory import Memory
+from coasm.emulator.state.waves import LANES, SCALARS, Group
 from coasm.errors import UnsupportedError
 from coasm.target import emulated
 
@@ -84,7 +84,7 @@ def run(
     each = waves * (machine.layout.rows * 256 + scratch * LANES) + lds
     chunk = max(1, min(total, CHUNK_BYTES // max(each, 1)))
     if options.trace is not None:
-        from coasm.emulator.trace import Tracer
+        from coasm.emulator.engine.trace import Tracer
 
         machine.tracer = Tracer(machine, options.trace)
     machine.stop = stop
@@ -102,7 +102,7 @@ def run(
             f"{kernel.name}: no room for the registers, LDS and scratch of {chunk} workgroups"
         ) from None
     except Stopped as stopped:
-        from coasm.emulator.trace import dump_text
+        from coasm.emulator.engine.trace import dump_text
 
         dump = dump_text(stopped.machine, stopped.group)
     finally:

@@ -8,10 +8,10 @@ import numpy as np
 
 from coasm.descriptor import resources
 from coasm.emulator import Memory, Options
-from coasm.emulator.group import SCALARS, Group
+from coasm.emulator.engine.program import EMPTY, program_of
 from coasm.emulator.machine import Machine
-from coasm.emulator.operands import Context
-from coasm.emulator.program import EMPTY, program_of
+from coasm.emulator.rows.context import Context
+from coasm.emulator.state.waves import SCALARS, Group
 from coasm.llvm import Llvm
 from tests.emulator.harness import assemble
 

@@ -13,7 +13,7 @@ from functools import cache
 from itertools import product
 
 import coasm.emulator.machine  # all rows
-from coasm.emulator.table import ROWS
+from coasm.emulator.rows.table import ROWS
 from coasm.llvm import Llvm
 
 assert coasm.emulator.machine

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.table import ROWS
+from coasm.emulator.rows.table import ROWS
 from coasm.llvm import Llvm
 from tests.emulator.bench import Bench
 from tests.emulator.forms import accepted, base_forms

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.group import Group
-from coasm.emulator.operands import PRIVATE_APERTURE, SHARED_APERTURE
-from coasm.emulator.table import ROWS
+from coasm.emulator.rows.context import PRIVATE_APERTURE, SHARED_APERTURE
+from coasm.emulator.rows.table import ROWS
+from coasm.emulator.state.waves import Group
 from coasm.llvm import Llvm
 from tests.emulator.bench import GLOBAL, LDS, SCRATCH, Bench
 from tests.emulator.test_atomics import ATOMIC_ROWS

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.group import Group
+from coasm.emulator.state.waves import Group
 from coasm.llvm import Llvm
 from tests.emulator.bench import GLOBAL, LDS, SCRATCH, Bench
 from tests.emulator.modifier_forms import modifier_forms

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coasm.emulator.table import ROWS
+from coasm.emulator.rows.table import ROWS
 from coasm.llvm import Llvm
 from tests.emulator.pseudocode import scalar
 from tests.emulator.pseudocode.batch import accepted, run_vector, wave_of

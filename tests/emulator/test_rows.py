@@ -7,8 +7,8 @@ import pytest
 
 from coasm.emulator import EmulationError
 from coasm.emulator.errors import Fault, Mistake
-from coasm.emulator.operands import Context, Step
-from coasm.emulator.table import GFX950, ROWS, Row
+from coasm.emulator.rows.context import Context, Step
+from coasm.emulator.rows.table import GFX950, ROWS, Row
 from coasm.isa import Parsed
 from coasm.llvm import Llvm
 from tests.emulator.bench import Bench

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from coasm.emulator import machine
-from coasm.emulator.operands import Step
+from coasm.emulator.rows.context import Step
 from coasm.llvm import Llvm
 from tests.emulator.harness import assemble, run
 from tests.emulator.pseudocode.cases import BANKS, DST, MASK_REGISTER, SCALAR_BANKS

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.group import LANES, Deferred, Group
-from coasm.emulator.operands import PRIVATE_APERTURE, SHARED_APERTURE, Array
+from coasm.emulator.rows.context import PRIVATE_APERTURE, SHARED_APERTURE, Array
+from coasm.emulator.state.waves import LANES, Deferred, Group
 
 if TYPE_CHECKING:
     from coasm.emulator.machine import Machine

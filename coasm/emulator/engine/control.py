@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.group import Group
-from coasm.emulator.operands import Array, Context
+from coasm.emulator.rows.context import Array, Context
+from coasm.emulator.state.waves import Group
 from coasm.isa import VCC, Literal, Parsed, Word
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from coasm.emulator.group import SCALARS, Group
-from coasm.emulator.operands import Array
+from coasm.emulator.rows.context import Array
+from coasm.emulator.state.waves import SCALARS, Group
 from coasm.isa import AGPR, VGPR, register_name
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.group import Group
-from coasm.emulator.operands import Array, Context, Step
-from coasm.emulator.table import row
-from coasm.emulator.taken import ALL
+from coasm.emulator.rows.context import Array, Context, Step
+from coasm.emulator.rows.table import row
+from coasm.emulator.rows.taken import ALL
+from coasm.emulator.state.waves import Group
 from coasm.isa import Literal, Operand, Parsed, Register
 
 __all__: list[str] = []
@@ -514,7 +514,7 @@ def _getpc(ctx: Context, parsed: Parsed) -> Step:
 
 
 def _getreg(ctx: Context, parsed: Parsed) -> Step:
-    from coasm.emulator.control import hardware_register
+    from coasm.emulator.engine.control import hardware_register
 
     ctx.take(parsed.operands[1])
     name, first, bits = hardware_register(parsed.operands[1])

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.group import LANES, Group, pack, unpack
-from coasm.emulator.operands import (
+from coasm.emulator.rows.context import (
     DTYPES,
     INDEX_DST,
     Array,
@@ -26,8 +25,9 @@ from coasm.emulator.operands import (
     write_mask,
     writes_all,
 )
-from coasm.emulator.scalar import first_one, leading_signs, leading_zeros
-from coasm.emulator.table import GFX950, row
+from coasm.emulator.rows.scalar import first_one, leading_signs, leading_zeros
+from coasm.emulator.rows.table import GFX950, row
+from coasm.emulator.state.waves import LANES, Group, pack, unpack
 from coasm.isa import VCC, VGPR, Literal, Parsed, Register
 
 __all__ = ["accumulating", "is_plain", "vector"]

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.group import LANES, Group, unpack
-from coasm.emulator.operands import (
+from coasm.emulator.rows.context import (
     DTYPES,
     DX10_CLAMP,
     FP16_OVFL,
@@ -31,8 +30,9 @@ from coasm.emulator.operands import (
     flush,
     store,
 )
-from coasm.emulator.table import GFX950, row
-from coasm.emulator.vector import accumulating, compare, half_selects, is_plain, vector
+from coasm.emulator.rows.integer import accumulating, compare, half_selects, is_plain, vector
+from coasm.emulator.rows.table import GFX950, row
+from coasm.emulator.state.waves import LANES, Group, unpack
 from coasm.isa import VCC, Literal, Operand, Parsed, Register
 
 __all__ = ["INVALID", "fma32", "fma64", "on_invalid"]
@@ -590,7 +590,7 @@ for _kind in ("f16", "f32", "f64"):
 
 def _class(kind: str, to_exec: bool) -> Callable[[Context, Parsed], Step]:
     def build(ctx: Context, parsed: Parsed) -> Step:
-        from coasm.emulator.operands import _bit_modifiers  # the bits, not the value
+        from coasm.emulator.rows.context import _bit_modifiers  # the bits, not the value
 
         dtype = DTYPES[kind]
         raw_kind = {"f16": "b16", "f32": "u32", "f64": "b64"}[kind]
@@ -633,7 +633,7 @@ def _class(kind: str, to_exec: bool) -> Callable[[Context, Parsed], Step]:
             INVALID[0] = False
             put(s, found)
             if to_exec:
-                from coasm.emulator.group import LANES, pack
+                from coasm.emulator.state.waves import LANES, pack
 
                 s.d[63][...] = pack(np.broadcast_to(found, (s.n, LANES)) & s.mask)
                 s.update_exec()

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.group import LANES, Group
-from coasm.emulator.operands import DTYPES, Array, Context, Step, constant64
-from coasm.emulator.table import GFX942, GFX950, row
+from coasm.emulator.rows.context import DTYPES, Array, Context, Step, constant64
+from coasm.emulator.rows.table import GFX942, GFX950, row
+from coasm.emulator.state.waves import LANES, Group
 from coasm.isa import VGPR, Literal, Operand, Parsed, Register
 
 __all__ = ["FORMATS", "Format", "source_keys", "values_of"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from coasm.emulator.operands import Context, Step
+from coasm.emulator.rows.context import Context, Step
 from coasm.isa import Parsed
 
 __all__ = ["GFX942", "GFX950", "ROWS", "Builder", "Row", "row"]

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.group import LANES, SCALARS, Group, Layout, pack, unpack
-from coasm.emulator.taken import peek, plain
+from coasm.emulator.rows.taken import peek, plain
+from coasm.emulator.state.waves import LANES, SCALARS, Group, Layout, pack, unpack
 from coasm.isa import (
     AGPR,
     EXEC,
@@ -110,8 +110,8 @@ class Context:
 
     ``clean`` holds the VGPR rows that are known to hold no denormal float32. ``scc_live`` says
     that the SCC the instruction sets is read. ``seen`` are the registers and constants that were
-    taken of the instruction so far (see :mod:`coasm.emulator.taken`), ``indexes`` the bits of VGPR
-    index mode that its builder applies.
+    taken of the instruction so far (see :mod:`~coasm.emulator.rows.taken`), ``indexes`` the bits of
+    VGPR index mode that its builder applies.
     """
 
     def __init__(self, machine: Machine, mode: int, index: int) -> None:

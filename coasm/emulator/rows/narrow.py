@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.floats import to_bf16
-from coasm.emulator.group import LANES, Group
-from coasm.emulator.matrix import FORMATS, Format, values_of
-from coasm.emulator.operands import FP16_OVFL, Array, Context, Getter, Step, store
-from coasm.emulator.table import GFX950, row
+from coasm.emulator.rows.context import FP16_OVFL, Array, Context, Getter, Step, store
+from coasm.emulator.rows.floats import to_bf16
+from coasm.emulator.rows.matrix import FORMATS, Format, values_of
+from coasm.emulator.rows.table import GFX950, row
+from coasm.emulator.state.waves import LANES, Group
 from coasm.isa import Literal, Parsed, Register
 
 __all__: list[str] = []

@@ -112,7 +112,7 @@ class Program:
         return f"{address:#x}{label}" + ("" if line is None else f", {line}")
 
     def _matrix_registers(self) -> frozenset[int]:
-        from coasm.emulator.matrix import source_keys
+        from coasm.emulator.rows.matrix import source_keys
 
         found: set[int] = set()
         for address, instruction in self.instructions.items():

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from coasm.emulator import ports
 from coasm.emulator.errors import Fault
-from coasm.emulator.floats import to_bf16
-from coasm.emulator.group import LANES, Deferred, Group
-from coasm.emulator.operands import Array, Context, Getter, Step, flush
-from coasm.emulator.operands import store as put_row
-from coasm.emulator.table import GFX942, GFX950, row
+from coasm.emulator.rows.context import Array, Context, Getter, Step, flush
+from coasm.emulator.rows.context import store as put_row
+from coasm.emulator.rows.floats import to_bf16
+from coasm.emulator.rows.table import GFX942, GFX950, row
+from coasm.emulator.state import spaces as ports
+from coasm.emulator.state.waves import LANES, Deferred, Group
 from coasm.isa import M0, Literal, Operand, Parsed, Register, Word
 
 __all__: list[str] = []

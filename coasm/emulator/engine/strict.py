@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.group import SCALARS, Group
-from coasm.emulator.operands import Context, Step
+from coasm.emulator.rows.context import Context, Step
+from coasm.emulator.state.waves import SCALARS, Group
 from coasm.isa import EXEC, VGPR, Access, Parsed, register_name
 
 if TYPE_CHECKING:

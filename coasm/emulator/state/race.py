@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.group import Deferred, Group
-from coasm.emulator.operands import Array
-from coasm.emulator.ports import Part, covered
+from coasm.emulator.rows.context import Array
+from coasm.emulator.state.spaces import Part, covered
+from coasm.emulator.state.waves import Deferred, Group
 
 if TYPE_CHECKING:
     from coasm.emulator.machine import Machine

@@ -1,0 +1,1 @@
+"""What a launch consists of: waves and their registers, buffers, LDS, scratch."""
