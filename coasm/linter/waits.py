@@ -8,10 +8,13 @@ and CDNA4 ISA guides, section 4.4; each case was measured with LLVM 22's ``si-in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import accumulate
+from operator import or_, sub
 from typing import NamedTuple
 
+from coasm.flow.forward import forward
 from coasm.isa.waits import LGKM_MAX, VM_MAX, Waits, counted_at_most, counted_in, waits_of
 from coasm.linter.findings import ADVICE, ERROR, Finding, Fix
 from coasm.linter.operation import EXEC_BITS, M0_BIT, SGPRS, VGPRS, Operation, kind, named
@@ -60,64 +63,149 @@ _MOST = LGKM_MAX + 1
 
 
 class _Out(NamedTuple):
-    """An operation that may be out: how many of its counters' came after it (None: it is in).
+    """An operation that may be out: what each count of :class:`_Now` was when it was issued.
 
-    ``sure``: how many of them came that count in vmcnt by every reading (:mod:`coasm.isa.waits`).
-    ``behind``: how many came after it that end in the same order. ``age``: the time since, at
-    least, in units of four clocks and up to :data:`_OLDEST`: a wait state for each instruction, its
-    passes for an MFMA.
+    ``vm`` and ``lgkm`` are None where it does not count there or is in. ``own`` counts what ends in
+    the same order, and is None where its queue has none.
     """
 
     vm: int | None
     lgkm: int | None
-    behind: int
-    age: int
+    own: int | None
     sure: int
+    time: int
 
 
-#: Makes one of its fields in half the time of the class's own call.
-_NEW_OUT: Callable[[Iterable[object]], _Out] = partial(tuple.__new__, _Out)
+class _Now(NamedTuple):
+    """How many operations have been issued, from anywhere on: differences alone matter.
+
+    ``vm`` and ``lgkm``: what counts in each counter. ``vm_only`` and ``lds``: what is in those
+    queues. ``sure``: what counts in vmcnt by every reading (:mod:`coasm.isa.waits`). ``time`` is in
+    units of four clocks, at least: a wait state for each instruction, its passes for an MFMA.
+    """
+
+    vm: int
+    lgkm: int
+    vm_only: int
+    lds: int
+    sure: int
+    time: int
 
 
 class _State(NamedTuple):
-    """What may be at a place, by the operations' indexes.
+    """What may be at a place. Sets of operations are integers, with the bits of :class:`_Facts`.
 
-    ``out``: what may be out. ``landed``: what a wait has covered on some way. ``passed``: what was
-    out at a barrier. ``unread``: results that nothing has read. ``shadowing``: what was issued
-    over such a result. ``shared``: what was put into LDS before a barrier. ``crossed``: writes to
-    LDS that were out at the last barrier.
+    ``out``: what may be out, by index, as seen from ``now``; it is not changed, but replaced.
+    ``issued`` are its bits, ``registers`` wait for it. ``landed``: what a wait has covered on some
+    way. ``passed``: what was out at a barrier. ``unread``: results that nothing has read;
+    ``unread_registers`` has the registers they are in, and may have others. ``shadowing``: what was
+    issued over such a result. ``shared``: what was put into LDS before a barrier. ``crossed``:
+    writes to LDS that were out at the last barrier.
     """
 
     out: dict[int, _Out]
-    landed: set[int]
-    passed: set[int]
-    unread: set[int]
-    shadowing: set[int]
-    shared: set[int]
-    crossed: set[int]
+    now: _Now
+    issued: int = 0
+    registers: int = 0
+    landed: int = 0
+    passed: int = 0
+    unread: int = 0
+    unread_registers: int = 0
+    shadowing: int = 0
+    shared: int = 0
+    crossed: int = 0
 
-    @classmethod
-    def nothing(cls) -> _State:
-        return cls({}, set(), set(), set(), set(), set(), set())
+
+_NOTHING = _State({}, _Now(0, 0, 0, 0, 0, 0))
 
 
-class _Facts(NamedTuple):
-    """What the counters need to know of each operation of a program, by its index.
+class _Event(NamedTuple):
+    """An instruction that the counters count, that waits, or that is a barrier.
 
     ``plain`` operations count and do nothing else: stores to memory, of which many may be out.
+    ``disputed``: it counts by one of two readings alone.
     """
 
-    operations: Sequence[Operation]
-    queues: Sequence[str]
-    disputed: frozenset[int]
-    results: Sequence[int]
-    waits: dict[int, Waits]
-    reads_lds: frozenset[int]
-    writes_lds: frozenset[int]
-    to_lds: frozenset[int]
-    puts: frozenset[int]
-    times: Sequence[int]
-    plain: frozenset[int]
+    queue: str
+    result: int
+    wait: bool
+    barrier: bool
+    disputed: bool
+    plain: bool
+    reads_lds: bool
+    writes_lds: bool
+    to_lds: bool
+
+
+class _Step(NamedTuple):
+    """What the counters need to know of an instruction."""
+
+    reads: int
+    touches: int
+    time: int
+    event: _Event | None
+
+
+class _Facts:
+    """The operations of a program: ``steps``, what each waits for, when each is issued at least.
+
+    Those that may be out have a bit each, in order of their indexes. ``writes_lds`` and ``to_lds``
+    are the bits of DS operations and of LDS-DMA, ``puts`` both.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.operations = program.operations
+        self.steps = [_step(operation) for operation in self.operations]
+        self.clock = list(accumulate((step.time for step in self.steps), initial=0))
+        self.waits: dict[int, Waits] = {}
+        self.bits: dict[int, int] = {}
+        self.indexes: list[int] = []
+        self.writes_lds = self.to_lds = 0
+        #: Register → the bits of what it waits for; and of several, as they were asked for.
+        self._into: dict[int, int] = {}
+        self._into_any: dict[int, int] = {}
+        for index, step in enumerate(self.steps):
+            event = step.event
+            if event is None or event.plain:
+                continue
+            if event.wait:
+                self.waits[index] = waits_of(program.instructions[index].data)
+            if event.queue:
+                bit = self.bits[index] = 1 << len(self.indexes)
+                self.indexes.append(index)
+                self.writes_lds |= bit if event.writes_lds else 0
+                self.to_lds |= bit if event.to_lds else 0
+                for register in _ones(event.result):
+                    self._into[register] = self._into.get(register, 0) | bit
+        self.puts = self.writes_lds | self.to_lds
+
+    def event(self, index: int) -> _Event:
+        event = self.steps[index].event
+        assert event is not None
+        return event
+
+    def into(self, registers: int) -> int:
+        """The operations, as bits, whose results go to any of *registers*."""
+        registers &= _REGISTERS
+        bits = self._into_any.get(registers)
+        if bits is None:
+            bits = 0
+            for register in _ones(registers):
+                bits |= self._into.get(register, 0)
+            self._into_any[registers] = bits
+        return bits
+
+    def of(self, bits: int) -> Iterator[int]:
+        """The indexes of the operations with *bits*."""
+        return (self.indexes[at] for at in _ones(bits))
+
+
+def _ones(bits: int) -> Iterator[int]:
+    """The numbers of the bits that are set."""
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
 
 
 class _Early(NamedTuple):
@@ -131,17 +219,40 @@ class _Early(NamedTuple):
     needs: Waits
 
 
-class _LdsReads(NamedTuple):
-    """Who uses LDS while an LDS-DMA is out, with how many behind that; who reads it when a write
-    has landed but no barrier followed.
+class _Seen:
+    """What is seen in a block: what is used too early (``early``), and how LDS is used.
 
-    ``late`` and ``shared`` are those behind which, and behind the barrier, somebody does so too.
+    ``during``: who uses LDS while an LDS-DMA is out, with how many behind that. ``late`` are those
+    that have landed where somebody does so. ``alone``: who reads LDS when a write has landed but no
+    barrier followed; ``shared`` are those behind which there was one.
     """
 
-    early: dict[int, tuple[int, int]]
-    late: set[int]
-    alone: dict[int, int]
-    shared: set[int]
+    def __init__(self) -> None:
+        self.early: list[_Early] = []
+        self.during: dict[int, tuple[int, int]] = {}
+        self.late = 0
+        self.alone: dict[int, int] = {}
+        self.shared = 0
+
+    def uses_lds(self, counters: _Counters, index: int) -> None:
+        """A DS operation reads or writes LDS."""
+        facts = counters.facts
+        for producer in facts.of(counters.issued & facts.to_lds):
+            if counters.out[producer].vm is not None:
+                count = counters.surely_behind(producer)
+                user, least = self.during.get(producer, (index, count))
+                self.during[producer] = user, min(least, count)
+        self.late |= counters.landed
+
+    def reads_lds(self, counters: _Counters, index: int) -> None:
+        """A DS operation reads LDS."""
+        facts = counters.facts
+        for write in facts.of(counters.crossed):
+            self.early.append(_Early("lds-barrier", ADVICE, index, write, 0, Waits(None, 0)))
+        counters.crossed = 0
+        self.shared |= counters.shared
+        for producer in facts.of(counters.landed & facts.puts & ~counters.shared):
+            self.alone.setdefault(producer, index)
 
 
 def check_waits(program: Program) -> list[Finding]:
@@ -149,67 +260,62 @@ def check_waits(program: Program) -> list[Finding]:
 
     Only the first use of each is a finding: behind it the operation counts as waited for.
     """
-    facts = _facts(program)
-    entries = [_State.nothing() for _ in program.blocks]
-    found: dict[int, list[_Early]] = {}
-    reads = _LdsReads({}, set(), {}, set())
-    todo = sorted(program.reached, reverse=True)
-    waiting = set(todo)
-    while todo:
-        number = todo.pop()
-        waiting.discard(number)
-        block = program.blocks[number]
-        found[number], leaving = _walk(program.operations, facts, block, entries[number], reads)
-        for following in block.follows:
-            if _merge(entries[following], leaving) and following not in waiting:
-                waiting.add(following)
-                todo.append(following)
-    early = [item for number in sorted(found) for item in found[number]]
-    early += [
-        _Early("lds-dma-wait", ERROR, user, producer, 0, Waits(min(count, VM_MAX), None))
-        for producer, (user, count) in reads.early.items()
-        if producer not in reads.late
-    ]
-    early += [
-        _Early("lds-barrier", ADVICE, user, producer, 0, Waits(None, None))
-        for producer, user in reads.alone.items()
-        if producer not in reads.shared and _has_waves(program, user)
-    ]
+    facts = _Facts(program)
+    seen: dict[int, _Seen] = {}
+
+    def transfer(number: int, entry: _State) -> _State:
+        seen[number], leaving = _walk(facts, program.blocks[number], entry)
+        return leaving
+
+    forward(
+        lambda number: program.blocks[number].follows,
+        dict.fromkeys(program.reached, _NOTHING),
+        transfer,
+        _merge,
+    )
+    blocks = [seen[number] for number in sorted(seen)]
+    early = [item for block in blocks for item in block.early]
+    early += _lds_early(program, facts, blocks)
     return [_finding(program, item) for item in sorted(early, key=lambda e: (e.user, e.producer))]
 
 
-def _facts(program: Program) -> _Facts:
-    queues, results, reads, writes, to_lds = [], [], [], [], []
-    waits: dict[int, Waits] = {}
-    disputed: set[int] = set()
-    for index, operation in enumerate(program.operations):
-        queue = counted_at_most(operation.base)
-        queues.append(queue)
-        if queue and not counted_in(operation.base):
-            disputed.add(index)
-        results.append(operation.writes & _REGISTERS if queue else 0)
-        if operation.kinds & _WAIT:
-            waits[index] = waits_of(program.instructions[index].data)
-        elif operation.kinds & _LDS_DMA:
-            to_lds.append(index)
-        elif operation.kinds & _DS and not operation.base.startswith(_NO_MEMORY):
-            if not operation.base.startswith("ds_write"):
-                reads.append(index)
-            if not operation.base.startswith("ds_read"):
-                writes.append(index)
-    lds = (frozenset(reads), frozenset(writes), frozenset(to_lds), frozenset(writes + to_lds))
-    times = [
-        operation.matrix.passes if operation.matrix else states_of(operation)
-        for operation in program.operations
-    ]
-    plain = frozenset(
-        index
-        for index, queue in enumerate(queues)
-        if queue in _IN_ORDER and not results[index] and index not in lds[3]
-    )
-    return _Facts(
-        program.operations, queues, frozenset(disputed), results, waits, *lds, times, plain
-    )
+def _lds_early(program: Program, facts: _Facts, blocks: Sequence[_Seen]) -> Iterator[_Early]:
+    """Who uses LDS before an LDS-DMA is in, or another wave's write is seen."""
+    late = shared = 0
+    during: dict[int, tuple[int, int]] = {}
+    alone: dict[int, int] = {}
+    for block in blocks:
+        late |= block.late
+        shared |= block.shared
+        for producer, (user, count) in block.during.items():
+            first, least = during.get(producer, (user, count))
+            during[producer] = first, min(least, count)
+        alone = {**block.alone, **alone} if block.alone else alone
+    for producer, (user, count) in during.items():
+        if not facts.bits[producer] & late:
+            yield _Early("lds-dma-wait", ERROR, user, producer, 0, Waits(min(count, VM_MAX), None))
+    for producer, user in alone.items():
+        if not facts.bits[producer] & shared and _has_waves(program, user):
+            yield _Early("lds-barrier", ADVICE, user, producer, 0, Waits(None, None))
+
+
+@lru_cache(maxsize=1 << 16)
+def _step(operation: Operation) -> _Step:
+    reads, touches = operation.reads, operation.reads | operation.writes
+    time = operation.matrix.passes if operation.matrix else states_of(operation)
+    queue = counted_at_most(operation.base)
+    wait, barrier = bool(operation.kinds & _WAIT), bool(operation.kinds & _BARRIER)
+    if not (queue or wait or barrier):
+        return _Step(reads, touches, time, None)
+    result = operation.writes & _REGISTERS if queue else 0
+    to_lds = bool(operation.kinds & _LDS_DMA)
+    ds = bool(operation.kinds & _DS) and not operation.base.startswith(_NO_MEMORY)
+    reads_lds = ds and not operation.base.startswith("ds_write")
+    writes_lds = ds and not operation.base.startswith("ds_read")
+    plain = queue in _IN_ORDER and not result and not to_lds and not writes_lds
+    disputed = bool(queue) and not counted_in(operation.base)
+    event = _Event(queue, result, wait, barrier, disputed, plain, reads_lds, writes_lds, to_lds)
+    return _Step(reads, touches, time, event)
 
 
 def _has_waves(program: Program, index: int) -> bool:
@@ -222,27 +328,58 @@ def _has_waves(program: Program, index: int) -> bool:
     return False
 
 
-def _merge(into: _State, leaving: _State) -> bool:
-    """Take up what may be on another way, the youngest of each; whether that changed something."""
-    changed = False
-    for index, out in leaving.out.items():
-        before = into.out.get(index)
+def _merge(known: _State, new: _State) -> _State:
+    """What may be where two ways meet: the youngest of each."""
+    out, now = _merged_out(known, new)
+    sets = tuple(map(or_, known[2:], new[2:]))
+    if out is known.out and sets == known[2:]:
+        return known
+    return _State(out, now, *sets)
+
+
+def _merged_out(known: _State, new: _State) -> tuple[dict[int, _Out], _Now]:
+    """The youngest of what may be out on both ways, as seen from a common now."""
+    if not new.out:
+        return known.out, known.now
+    if not known.out:
+        return new.out, new.now
+    vm, lgkm, vm_only, lds, sure, time = map(sub, known.now, new.now)
+    if new.out is known.out and max(vm, lgkm, vm_only, lds, sure, time) <= 0:
+        return known.out, known.now
+    oldest = known.now.time - _OLDEST  # what is older is not told apart
+    later = max(vm, lgkm, vm_only, lds, sure) > 0
+    out = known.out
+    for index, at in new.out.items():
+        before = out.get(index)
+        if before is at and not later and (time <= 0 or at.time + time <= oldest):
+            continue
+        after = _Out(
+            None if at.vm is None else at.vm + vm,
+            None if at.lgkm is None else at.lgkm + lgkm,
+            None if at.own is None else at.own + (vm_only if at.lgkm is None else lds),
+            at.sure + sure,
+            at.time + time,
+        )
         if before is not None:
-            out = _Out(
-                _younger(before.vm, out.vm),
-                _younger(before.lgkm, out.lgkm),
-                min(before.behind, out.behind),
-                min(before.age, out.age),
-                min(before.sure, out.sure),
+            after = _Out(
+                _later(before.vm, after.vm),
+                _later(before.lgkm, after.lgkm),
+                _later(before.own, after.own),
+                max(before.sure, after.sure),
+                max(before.time, after.time) if after.time > oldest else before.time,
             )
-        if out != before:
-            into.out[index] = out
-            changed = True
-    for known, more in zip(into[1:], leaving[1:], strict=True):
-        if not more <= known:
-            known |= more
-            changed = True
-    return changed
+            if after == before:
+                continue
+        if out is known.out:
+            out = dict(out)
+        out[index] = after
+    return out, known.now
+
+
+def _later(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return max(one, other)
 
 
 def _younger(one: int | None, other: int | None) -> int | None:
@@ -251,46 +388,32 @@ def _younger(one: int | None, other: int | None) -> int | None:
     return min(one, other)
 
 
-def _walk(
-    operations: Sequence[Operation], facts: _Facts, block: Block, entry: _State, reads: _LdsReads
-) -> tuple[list[_Early], _State]:
-    """One block: what is used too early in it, and what may be out where it ends."""
-    counters = _Counters(facts, entry)
-    found: list[_Early] = []
-    crossed = set(entry.crossed)
-    for index in range(block.first, block.last):
-        operation = operations[index]
-        if counters.unread_mask & operation.reads:
-            counters.read(operation.reads)
-        if counters.mask & (operation.reads | operation.writes):
-            early = counters.early(index, operation)
+def _walk(facts: _Facts, block: Block, entry: _State) -> tuple[_Seen, _State]:
+    """One block: what is seen in it, and what may be out where it ends."""
+    counters = _Counters(facts, entry, block.first)
+    seen = _Seen()
+    steps = facts.steps[block.first : block.last]
+    for index, (reads, touches, _, event) in enumerate(steps, block.first):
+        if counters.unread_registers & reads:
+            counters.read(reads)
+        if counters.registers & touches:
+            early = counters.early(index)
             if early:
-                found += early
+                seen.early += early
                 counters.wait(_strictest(item.needs for item in early), repair=True)
-        if index in facts.waits:
+        if event is None:
+            continue
+        if event.wait:
             counters.wait(facts.waits[index])
-        elif operation.kinds & _BARRIER:
-            crossed = {write for write in counters.out if write in facts.writes_lds}
-            counters.passed.update(counters.out)
-            counters.shared.update(crossed, counters.landed & facts.puts)
-        if index in facts.reads_lds or index in facts.writes_lds:
-            for producer, at in counters.out.items():
-                if producer in facts.to_lds and at[0] is not None:
-                    count = counters.surely_behind(producer)
-                    user, least = reads.early.get(producer, (index, count))
-                    reads.early[producer] = user, min(least, count)
-            reads.late.update(counters.landed)
-        if index in facts.reads_lds:
-            for write in sorted(crossed):
-                found.append(_Early("lds-barrier", ADVICE, index, write, 0, Waits(None, 0)))
-            crossed = set()
-            reads.shared.update(counters.shared)
-            for producer in counters.landed & facts.puts - counters.shared:
-                reads.alone.setdefault(producer, index)
-        counters.time += facts.times[index]
-        if facts.queues[index]:
-            counters.issue(index)
-    return found, counters.leaving(crossed)
+        elif event.barrier:
+            counters.barrier()
+        if event.reads_lds or event.writes_lds:
+            seen.uses_lds(counters, index)
+        if event.reads_lds:
+            seen.reads_lds(counters, index)
+        if event.queue:
+            counters.issue(index, event)
+    return seen, counters.leaving(block.last)
 
 
 def _strictest(needs: Iterable[Waits]) -> Waits:
@@ -302,153 +425,156 @@ def _strictest(needs: Iterable[Waits]) -> Waits:
 
 
 class _Counters:
-    """What is out, along a block. ``mask`` are the registers that wait for it."""
+    """What is out, along a block: :class:`_State`, being changed."""
 
-    def __init__(self, facts: _Facts, entry: _State) -> None:
+    def __init__(self, facts: _Facts, entry: _State, first: int) -> None:
         self.facts = facts
-        self.issued = [0, 0]
-        self.ordered = dict.fromkeys(_IN_ORDER, 0)
-        self.time = 0
-        # Operation → the numbers of its counters when it was issued; None: that one is in.
-        self.out: dict[int, list[int | None]] = {}
-        self.order: dict[int, int] = {}
-        self.since: dict[int, int] = {}
-        self.counted = 0
-        self.sure: dict[int, int] = {}
-        for index, (vm, lgkm, behind, age, sure) in entry.out.items():
-            self.sure[index] = -sure
-            self.order[index] = -behind
-            self.out[index] = [None if count is None else -count for count in (vm, lgkm)]
-            self.since[index] = -age
-        self.landed = set(entry.landed)
-        self.passed = set(entry.passed)
-        self.unread = set(entry.unread)
-        self.shadowing = set(entry.shadowing)
-        self.shared = set(entry.shared)
-        self.mask = self.unread_mask = 0
-        self._update()
+        (
+            self.out,
+            now,
+            self.issued,
+            self.registers,
+            self.landed,
+            self.passed,
+            self.unread,
+            self.unread_registers,
+            self.shadowing,
+            self.shared,
+            self.crossed,
+        ) = entry
+        self.vm, self.lgkm, self.vm_only, self.lds, self.sure, time = now
+        self.begin = time - facts.clock[first]
+        self.entered = self.out
 
-    def _update(self) -> None:
-        self.mask = self._registers(self.out)
-        self.unread_mask = self._registers(self.unread)
-
-    def _registers(self, indexes: Iterable[int]) -> int:
-        registers = 0
-        for index in indexes:
-            registers |= self.facts.results[index]
-        return registers
+    def time(self, index: int) -> int:
+        """When operation *index* begins."""
+        return self.begin + self.facts.clock[index]
 
     def read(self, registers: int) -> None:
         """Something reads *registers*."""
-        results = self.facts.results
-        self.unread = {index for index in self.unread if not results[index] & registers}
-        self.unread_mask = self._registers(self.unread)
+        self.unread &= ~self.facts.into(registers)
+        self.unread_registers &= ~registers
+
+    def barrier(self) -> None:
+        """All waves of the workgroup have come here."""
+        self.crossed = self.issued & self.facts.writes_lds
+        self.passed |= self.issued
+        self.shared |= self.crossed | self.landed & self.facts.puts
 
     def _unordered(self, counter: int) -> bool:
         """Whether something is out that may end before what was issued before it."""
-        return any(
-            at[counter] is not None and self.facts.queues[index] not in _IN_ORDER
-            for index, at in self.out.items()
-        )
+        return any(at.own is None and at[counter] is not None for at in self.out.values())
 
-    def _behind(self, index: int) -> int:
+    def _behind(self, at: _Out) -> int:
         """How many came after it that end in the same order; less than none where there is none."""
-        queue = self.facts.queues[index]
-        return self.ordered[queue] - self.order[index] if queue in _IN_ORDER else -1
+        if at.own is None:
+            return -1
+        return (self.vm_only if at.lgkm is None else self.lds) - at.own
 
     def surely_behind(self, index: int) -> int:
         """How many operations came after it that count in vmcnt by every reading."""
-        return self.counted - self.sure[index]
+        return self.sure - self.out[index].sure
 
-    def _age(self, index: int) -> int:
-        return self.time - self.since[index]
-
-    def issue(self, index: int) -> None:
+    def issue(self, index: int, event: _Event) -> None:
         """Operation *index* goes out."""
-        queue = self.facts.queues[index]
-        at: list[int | None] = [None, None]
-        for counter, queues in ((0, ("vm", "flat")), (1, ("lds", "scalar", "flat"))):
-            if queue in queues:
-                self.issued[counter] += 1
-                at[counter] = self.issued[counter]
-        if queue in _IN_ORDER:
-            self.ordered[queue] += 1
-            self.order[index] = self.ordered[queue]
-        if at[0] is not None and index not in self.facts.disputed:
-            self.counted += 1
-        if index in self.facts.plain:
+        vm = lgkm = own = None
+        if event.queue in ("vm", "flat"):
+            vm = self.vm = self.vm + 1
+            self.sure += not event.disputed
+        if event.queue in ("lds", "scalar", "flat"):
+            lgkm = self.lgkm = self.lgkm + 1
+        if event.queue == "vm":
+            own = self.vm_only = self.vm_only + 1
+        elif event.queue == "lds":
+            own = self.lds = self.lds + 1
+        if event.plain:
             return
-        self.sure[index] = self.counted
-        self.out.pop(index, None)
-        self.out[index] = at
-        self.since[index] = self.time
-        self.landed.discard(index)
-        self.passed.discard(index)
-        self.shadowing.discard(index)
-        self.shared.discard(index)
-        result = self.facts.results[index]
-        landed = self.landed
-        if result and landed and result & self._registers(landed):
-            self.landed = {old for old in landed if not self.facts.results[old] & result}
-        if result & self.unread_mask:
-            over = {old for old in self.unread if self.facts.results[old] & result}
-            if over & landed:
-                self.shadowing.add(index)
-            self.unread -= over
+        if self.out is self.entered:
+            self.out = dict(self.out)
+        self.out[index] = _Out(vm, lgkm, own, self.sure, self.time(index + 1))
+        bit, result = self.facts.bits[index], event.result
+        self.issued |= bit
+        landed = self.landed & ~bit
+        self.passed &= ~bit
+        self.shadowing &= ~bit
+        self.shared &= ~bit
+        over = self.facts.into(result)
+        self.landed = landed & ~over
+        if over & self.unread & landed:
+            self.shadowing |= bit
         if result:
-            self.unread.add(index)
-        self.mask |= result
-        self.unread_mask |= result
+            self.unread = self.unread & ~over | bit
+        self.registers |= result
+        self.unread_registers |= result
 
     def wait(self, waits: Waits, *, repair: bool = False) -> None:
         """At most so many operations of each counter are out from here on.
 
         *repair*: as if there were such a wait; it says nothing of what the program waits for.
         """
-        ended: set[int] = set()
+        gone: list[int] = []
+        fewer = False
         for counter, count in enumerate(waits):
             if count is None:
                 continue
-            last = self.issued[counter] - count
+            last = (self.vm, self.lgkm)[counter] - count
             covered = [
                 i for i, at in self.out.items() if (n := at[counter]) is not None and n <= last
             ]
+            if not covered:
+                continue
             if count and self._unordered(counter):
                 # So many of their own kind behind them cover those that end in order; LLVM waits
                 # for all where something else is out, too.
-                self.landed.update(i for i in covered if self._behind(i) >= count)
+                for index in covered:
+                    if self._behind(self.out[index]) >= count:
+                        self.landed |= self.facts.bits[index]
                 continue
+            if self.out is self.entered:
+                self.out = dict(self.out)
+            fewer = True
             for index in covered:
-                self.out[index][counter] = None
-            ended.update(covered)
-        gone = [index for index in sorted(ended) if self.out[index] == [None, None]]
-        for index in gone:
-            del self.out[index]
-        if ended:
+                at = self.out[index]
+                if at[1 - counter] is None:
+                    gone.append(index)
+                    del self.out[index]
+                else:
+                    self.out[index] = at._replace(lgkm=None) if counter else at._replace(vm=None)
+        if fewer:
             self._update()
-        over = self.mask
-        for index in reversed(gone) if not repair else ():
+        over = self.registers
+        for index in sorted(gone, reverse=True) if not repair else ():
             # It matters that it has landed where it is seen, and nothing goes over it.
-            result = self.facts.results[index]
-            if (result and not result & over) or index in self.facts.puts:
-                self.landed.add(index)
+            result, bit = self.facts.event(index).result, self.facts.bits[index]
+            if (result and not result & over) or bit & self.facts.puts:
+                self.landed |= bit
             over |= result
 
-    def early(self, index: int, operation: Operation) -> list[_Early]:
-        """The operations whose result *operation* uses too early."""
+    def _update(self) -> None:
+        """What is out has become less."""
+        self.issued = self.registers = 0
+        for index in self.out:
+            self.issued |= self.facts.bits[index]
+            self.registers |= self.facts.event(index).result
+
+    def early(self, index: int) -> list[_Early]:
+        """The operations whose result operation *index* uses too early."""
         found = []
-        queue = self.facts.queues[index]
-        for producer, at in self.out.items():
-            overlap = self.facts.results[producer] & (operation.reads | operation.writes)
-            own = self.facts.queues[producer]
-            if queue == own and queue in _IN_ORDER:
+        operation = self.facts.operations[index]
+        touches = operation.reads | operation.writes
+        event = self.facts.steps[index].event
+        queue = event.queue if event is not None else ""
+        for producer in self.facts.of(self.issued & self.facts.into(touches)):
+            at, own = self.out[producer], self.facts.event(producer)
+            overlap = own.result & touches
+            if queue == own.queue and queue in _IN_ORDER:
                 overlap &= operation.role("sources")  # what it only writes comes in order
             if overlap:
                 level = self._level(producer, index, overlap)
-                vm = None if at[0] is None else self.surely_behind(producer)
-                lgkm = None if at[1] is None else self.issued[1] - at[1]
+                vm = None if at.vm is None else self.surely_behind(producer)
+                lgkm = None if at.lgkm is None else self.lgkm - at.lgkm
                 needs = Waits(self._needed(0, vm, VM_MAX), self._needed(1, lgkm, LGKM_MAX))
-                found.append(_Early(_RULES[own], level, index, producer, overlap, needs))
+                found.append(_Early(_RULES[own.queue], level, index, producer, overlap, needs))
         return found
 
     def _is_same_load(self, one: int, other: int) -> bool:
@@ -474,32 +600,32 @@ class _Counters:
         (mla_a8w8_qh16_qseqlen1_gqaratio16_ps, gfx950: ``s_waitcnt lgkmcnt(4)`` where 3 is needed,
         v_mfma_f32_16x16x128_f8f6f4 of a[40:47], of which a[44:47] is the next to come).
         """
-        queues = self.facts.queues
+        order = self.out[producer].own
         return all(
-            self.order[producer] <= self.order[other]
-            for other in self.out
-            if queues[other] == "lds"
+            at.lgkm is None or at.own is None or order is None or order <= at.own
+            for at in self.out.values()
         )
 
     def _level(self, producer: int, index: int, overlap: int) -> str:
         """An error, but for what kernels that work do: see :data:`_BEHIND_BARRIER` and below."""
         user = self.facts.operations[index]
-        age = self._age(producer)
-        from_lds = self.facts.queues[producer] == "lds"
+        age = self.time(index) - self.out[producer].time
+        queue, bit = self.facts.event(producer).queue, self.facts.bits[producer]
+        from_lds = queue == "lds"
         if (
-            any(self.facts.results[other] & overlap for other in self.landed)
+            self.landed & self.facts.into(overlap)
             or (not overlap & user.reads and self._is_same_load(producer, index))
-            or (producer in self.passed and age >= (_BEHIND_BARRIER if from_lds else _OLDEST))
+            or (bit & self.passed and age >= (_BEHIND_BARRIER if from_lds else _OLDEST))
             or (
                 # LLVM waits where the flat one may have been for LDS: what it knows to be memory
                 # ends in order with the other (hasOtherPendingVmemTypes).
-                self.facts.queues[producer] == "flat"
+                queue == "flat"
                 and user.kinds & _LOAD
                 and not user.kinds & _NO_VM
                 and not overlap & user.reads
             )
-            or (producer in self.shadowing and from_lds and user.kinds & _MFMA)
-            or (from_lds and self._behind(producer) >= _MOST)
+            or (bit & self.shadowing and from_lds and user.kinds & _MFMA)
+            or (from_lds and self._behind(self.out[producer]) >= _MOST)
             or (from_lds and not overlap & ~user.role("ab_late") and self._is_next(producer))
             or (from_lds and age >= (_OLD_FOR_MFMA if user.kinds & _MFMA else _OLD))
             or (age >= _UNREAD and not overlap & user.reads)
@@ -512,23 +638,21 @@ class _Counters:
             return None
         return 0 if self._unordered(counter) else min(behind, most)
 
-    def leaving(self, crossed: set[int]) -> _State:
-        """What may be where the block ends."""
-        vm, lgkm = self.issued
-        out = {
-            index: _NEW_OUT(
-                (
-                    None if at[0] is None else vm - at[0],
-                    None if at[1] is None else lgkm - at[1],
-                    max(self._behind(index), 0),
-                    min(self.time - self.since[index], _OLDEST),
-                    self.counted - self.sure[index],
-                )
-            )
-            for index, at in self.out.items()
-        }
+    def leaving(self, last: int) -> _State:
+        """What may be where the block ends, before *last*."""
+        sure, time = self.sure, self.time(last)
         return _State(
-            out, self.landed, self.passed, self.unread, self.shadowing, self.shared, crossed
+            self.out,
+            _Now(self.vm, self.lgkm, self.vm_only, self.lds, sure, time),
+            self.issued,
+            self.registers,
+            self.landed,
+            self.passed,
+            self.unread,
+            self.unread_registers,
+            self.shadowing,
+            self.shared,
+            self.crossed,
         )
 
 
