@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from heapq import heapify, heappop, heappush
 from typing import TypeVar
 
-__all__ = ["forward"]
+__all__ = ["forward", "union"]
 
 State = TypeVar("State")
 
@@ -48,3 +48,8 @@ def forward(
                     waiting.add(following)
                     heappush(todo, following)
     return states
+
+
+def union(known: int, new: int) -> int:
+    """The :func:`forward` merge of sets that are bits."""
+    return known | new if new & ~known else known

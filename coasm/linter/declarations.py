@@ -7,8 +7,10 @@ Metadata".
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
-from coasm.asm.code import Instruction, branch_target
+from coasm.asm.code import Instruction
+from coasm.isa.flow import is_direct
 from coasm.linter.declared import contradictions, highest, lds_end, limits
 from coasm.linter.findings import Finding
 from coasm.linter.kernel_code import Check, KernelCode, check_kernels
@@ -36,16 +38,22 @@ def named_registers(item: Instruction) -> str:
     return item.operands
 
 
+@lru_cache(maxsize=1 << 16)
+def _highest(text: str, registers: str) -> tuple[int, int, int]:
+    """:func:`coasm.linter.declared.highest` of an instruction; a label is no register."""
+    item = Instruction(0, b"", text, registers)
+    return (0, 0, 0) if is_direct(item.mnemonic) else highest(named_registers(item))
+
+
 def _registers(code: KernelCode) -> Iterable[Finding]:
     """Rules vgpr-range, agpr-range, sgpr-range: the highest register of each kind."""
     most = [(0, 0)] * 3
     dynamic = False
     for index, item in code.instructions:
         dynamic |= item.text.startswith("s_alloc_vgpr")
-        if branch_target(item) is None:
-            for kind, count in enumerate(highest(named_registers(item))):
-                if count > most[kind][0]:
-                    most[kind] = (count, index)
+        for kind, count in enumerate(_highest(item.text, item.registers)):
+            if count > most[kind][0]:
+                most[kind] = (count, index)
     declared = limits(code.kernel, code.program.co.target, code.declared, most[1][0] > 0)
     for limit, (count, index) in zip(declared, most, strict=False):
         if count > limit.declared and not (dynamic and limit.letter == "v"):

@@ -158,6 +158,7 @@ def _unjudged(program: Program) -> Iterator[str]:
 
 
 def _findings(program: Program, advice: bool) -> Iterator[Finding]:
+    from coasm.linter.forked import forked
     from coasm.linter.preload import check_preload
     from coasm.linter.resources import check_entries
     from coasm.trips import cores
@@ -168,29 +169,12 @@ def _findings(program: Program, advice: bool) -> Iterator[Finding]:
     if shares == 1:
         yield from _of_share(program, advice, 0, 1)
         return
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    global _forked
-    _forked = program
-    try:
-        with ProcessPoolExecutor(shares, mp_context=get_context("fork")) as pool:
-            work = partial(_of_forked, advice=advice, shares=shares)
-            for found in pool.map(work, range(shares)):
-                yield from found
-    finally:
-        _forked = None
+    for found in forked(lambda share: list(_of_share(program, advice, share, shares)), shares):
+        yield from found
 
 
 #: Instructions from which on a program is worth a process for each core.
 _LARGE = 300_000
-#: The program that processes share: what is forked need not be sent.
-_forked: Program | None = None
-
-
-def _of_forked(share: int, advice: bool, shares: int) -> list[Finding]:
-    assert _forked is not None
-    return list(_of_share(_forked, advice, share, shares))
 
 
 def _of_share(program: Program, advice: bool, share: int, shares: int) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from coasm.asm.code import Instruction, Raw, branch_target
 from coasm.codeobject.elf import STT_OBJECT
 from coasm.descriptor import decode
 from coasm.errors import CoasmError
+from coasm.flow.forward import forward, union
 from coasm.isa import Register, parse
 from coasm.isa.access import dwords_read, is_copy
 from coasm.isa.flow import flow_of
@@ -129,6 +130,14 @@ def _bits(operand: str, *, reads: bool = False) -> int:
 
 
 @lru_cache(maxsize=1 << 16)
+def _touch_of(text: str, registers: str) -> _Touch:
+    """What an instruction touches."""
+    if registers.endswith("(a guess)"):
+        return _Touch(0, _ALL)  # which registers is not known
+    item = Instruction(0, b"", text, registers)
+    return _touch(item.mnemonic, named_registers(item))
+
+
 def _touch(mnemonic: str, operands: str) -> _Touch:
     if _RELATIVE.search(mnemonic):
         return _Touch(0, _ALL)
@@ -184,23 +193,16 @@ def _steps(code: KernelCode) -> list[_Step]:
         touches[number] = rows = []
         for index in range(block.first, block.last):
             item = program.instructions[index]
-            touch = _touch(item.mnemonic, named_registers(item))
-            if item.registers.endswith("(a guess)"):
-                touch = _Touch(0, _ALL)  # which registers is not known
+            touch = _touch_of(item.text, item.registers)
             if touch.reads | touch.writes:
                 rows.append((index, item, touch))
-    before = {code.entry: 0}
-    todo = [code.entry]
-    while todo:
-        number = todo.pop()
-        written = before[number]
+
+    def transfer(number: int, written: int) -> int:
         for _, _, touch in touches[number]:
             written |= touch.writes
-        for following in code.following(number):
-            known = before.get(following)
-            if known is None or written & ~known:
-                before[following] = written | (known or 0)
-                todo.append(following)
+        return written
+
+    before = forward(code.following, {code.entry: 0}, transfer, union)
     found = []
     for number in sorted(before):
         written = before[number]

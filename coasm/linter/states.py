@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from coasm.flow.forward import forward
 from coasm.linter.findings import ADVICE, ERROR, Finding, Fix
 from coasm.linter.operation import EXEC_BITS, SGPRS, WRITTEN, Operation, kind, named
 from coasm.linter.program import Block, Program
@@ -157,36 +158,33 @@ def violations(program: Program, *, repair: bool = False, advice: bool = True) -
     """
     left = [_left_by(operation, program.family.wait_states) for operation in program.operations]
     states = [states_of(operation) for operation in program.operations]
-    entries: list[_State] = [{} for _ in program.blocks]
     found: dict[int, list[Violation]] = {}
-    todo = sorted(program.reached, reverse=True)
-    waiting = set(todo)
-    while todo:
-        number = todo.pop()
-        waiting.discard(number)
-        block = program.blocks[number]
+
+    def transfer(number: int, entry: _State) -> _State:
         found[number], leaving = _walk(
-            program, block, entries[number], left, states, repair, advice
+            program, program.blocks[number], entry, left, states, repair, advice
         )
-        for following in block.follows:
-            if _merge(entries[following], leaving) and following not in waiting:
-                waiting.add(following)
-                todo.append(following)
+        return leaving
+
+    follows = [block.follows for block in program.blocks]
+    nothing: _State = {}
+    forward(follows.__getitem__, dict.fromkeys(program.reached, nothing), transfer, _merge)
     return [violation for number in sorted(found) for violation in found[number]]
 
 
-def _merge(into: _State, leaving: _State) -> bool:
-    """Take up the nearest of each producer, gone only where it is on both ways; whether changed."""
-    changed = False
-    for producer, (distance, gone) in leaving.items():
-        before = into.get(producer)
+def _merge(known: _State, new: _State) -> _State:
+    """The nearest of each producer, gone only where it is on both ways."""
+    merged = known
+    for producer, (distance, gone) in new.items():
+        before = known.get(producer)
         after = (distance, gone)
         if before is not None:
             after = (min(before[0], distance), before[1] & gone)
         if after != before:
-            into[producer] = after
-            changed = True
-    return changed
+            if merged is known:
+                merged = dict(known)
+            merged[producer] = after
+    return merged
 
 
 def _walk(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from coasm.flow.forward import forward
 from coasm.isa.flow import flow_of
 from coasm.isa.waits import LGKM_MAX, VM_MAX, Waits, counted_in, waits_of
 from coasm.linter.findings import Finding, Fix
@@ -53,17 +54,12 @@ class _Facts(NamedTuple):
 def check_strict(program: Program) -> list[Finding]:
     """Findings of ``wait-strict`` and ``soft-clause``, all of them advice."""
     facts = _facts(program)
-    entries = _entries(program)
-    todo = sorted(program.reached, reverse=True)
-    waiting = set(todo)
-    while todo:
-        number = todo.pop()
-        waiting.discard(number)
-        leaving = _leaving(facts, program.blocks[number], entries[number])
-        for following in program.blocks[number].follows:
-            if _merge(entries[following], leaving) and following not in waiting:
-                waiting.add(following)
-                todo.append(following)
+    entries = forward(
+        lambda number: program.blocks[number].follows,
+        _entries(program),
+        lambda number, entry: _leaving(facts, program.blocks[number], entry),
+        _merge,
+    )
     found: list[Finding] = []
     for number in sorted(program.reached):
         state = dict(entries[number])
@@ -97,34 +93,32 @@ def _facts(program: Program) -> _Facts:
     return _Facts(queues, results, waits, frozenset(ordering))
 
 
-def _entries(program: Program) -> list[_State]:
+def _entries(program: Program) -> dict[int, _State]:
     """What may be out where each block begins, before anything of the program has run."""
     kernels = {kernel.name for kernel in program.kernels}
     follow = {following for block in program.blocks for following in block.follows}
-    entries: list[_State] = []
-    for number, block in enumerate(program.blocks):
+    entries: dict[int, _State] = {}
+    for number in program.reached:
         starts_clean = program.entries.get(number) in kernels
-        if block.resumes or (
-            not starts_clean and (number not in follow or number in program.entries)
-        ):
-            entries.append({_UNKNOWN: (0, 0)})
-        else:
-            entries.append({})
+        begins = not starts_clean and (number not in follow or number in program.entries)
+        unknown = program.blocks[number].resumes or begins
+        entries[number] = {_UNKNOWN: (0, 0)} if unknown else {}
     return entries
 
 
-def _merge(into: _State, leaving: _State) -> bool:
-    changed = False
-    for index, counts in leaving.items():
-        before = into.get(index, (None, None))
+def _merge(known: _State, new: _State) -> _State:
+    merged = known
+    for index, counts in new.items():
+        before = known.get(index, (None, None))
         after = tuple(
             one if other is None else other if one is None else min(one, other)
             for one, other in zip(before, counts, strict=True)
         )
         if after != before:
-            into[index] = after[0], after[1]
-            changed = True
-    return changed
+            if merged is known:
+                merged = dict(known)
+            merged[index] = after[0], after[1]
+    return merged
 
 
 def _leaving(facts: _Facts, block: Block, entry: _State) -> _State:

@@ -267,12 +267,8 @@ def check_waits(program: Program) -> list[Finding]:
         seen[number], leaving = _walk(facts, program.blocks[number], entry)
         return leaving
 
-    forward(
-        lambda number: program.blocks[number].follows,
-        dict.fromkeys(program.reached, _NOTHING),
-        transfer,
-        _merge,
-    )
+    follows = [block.follows for block in program.blocks]
+    forward(follows.__getitem__, dict.fromkeys(program.reached, _NOTHING), transfer, _merge)
     blocks = [seen[number] for number in sorted(seen)]
     early = [item for block in blocks for item in block.early]
     early += _lds_early(program, facts, blocks)
