@@ -5,7 +5,7 @@ Source: LLVM, *User Guide for AMDGPU Backend*, "Code Object Metadata" and "Kerne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,8 @@ from coasm.mix import instruction_mix
 from coasm.occupancy import Occupancy, occupancy
 
 if TYPE_CHECKING:
-    from coasm.asm.code import Instruction
+    from coasm.asm.code import Code
+    from coasm.flow.cfg import Graph
 
 __all__ = ["Argument", "KernelInfo", "ObjectInfo", "SectionInfo", "inspect"]
 
@@ -108,14 +109,18 @@ class ObjectInfo:
     kernels: tuple[KernelInfo, ...]
 
 
-def inspect(co: CodeObject, instructions: Iterable[Instruction] | None = None) -> ObjectInfo:
-    """What *co* holds; with its *instructions* also each kernel's mix, and the arguments it reads.
+def inspect(co: CodeObject, code: Mapping[int, Code] | None = None) -> ObjectInfo:
+    """What *co* holds; with its decoded *code* also each kernel's mix, and the arguments it reads.
 
     Raises:
         FormatError: no metadata, or it does not fit the symbols (see :class:`CodeObject`).
         UnsupportedError: a descriptor with a wave size that the target does not have.
     """
-    code = None if instructions is None else sorted(instructions)
+    graph = None
+    if code is not None:
+        from coasm.flow.cfg import control_flow
+
+        graph = control_flow(co, code)
     version = co.metadata.get("amdhsa.version")
     return ObjectInfo(
         name=co.name,
@@ -129,7 +134,7 @@ def inspect(co: CodeObject, instructions: Iterable[Instruction] | None = None) -
         symbols=len(co.symbols),
         relocations=len(co.elf.relocations),
         sections=tuple(_section(s) for s in co.sections[1:]),
-        kernels=tuple(_kernel(co, kernel, code) for kernel in co.kernels),
+        kernels=tuple(_kernel(co, kernel, graph) for kernel in co.kernels),
     )
 
 
@@ -153,7 +158,7 @@ def _section(section: Any) -> SectionInfo:
     )
 
 
-def _kernel(co: CodeObject, kernel: Kernel, code: Sequence[Instruction] | None) -> KernelInfo:
+def _kernel(co: CodeObject, kernel: Kernel, graph: Graph | None) -> KernelInfo:
     data = kernel.metadata
     asked = resources(kernel.descriptor, co.target)
     descriptor = decode(kernel.descriptor, co.target)
@@ -164,8 +169,8 @@ def _kernel(co: CodeObject, kernel: Kernel, code: Sequence[Instruction] | None) 
         size = required[0] * required[1] * required[2]
     listed = data.get(".args")
     arguments = tuple(_argument(a) for a in listed or () if isinstance(a, dict))
-    if code is not None:
-        arguments = _with_reads(co, kernel, code, arguments)
+    if graph is not None:
+        arguments = _with_reads(co, kernel, graph, arguments)
     return KernelInfo(
         name=kernel.name,
         symbol=kernel.symbol,
@@ -192,7 +197,7 @@ def _kernel(co: CodeObject, kernel: Kernel, code: Sequence[Instruction] | None) 
         if size is not None and size > 0
         else None,
         arguments=arguments,
-        instructions=instruction_mix(co, kernel, code) if code is not None else None,
+        instructions=instruction_mix(co, kernel, graph.instructions) if graph is not None else None,
     )
 
 
@@ -214,11 +219,11 @@ def _argument(data: Mapping[Any, Any]) -> Argument:
 
 
 def _with_reads(
-    co: CodeObject, kernel: Kernel, code: Sequence[Instruction], arguments: tuple[Argument, ...]
+    co: CodeObject, kernel: Kernel, graph: Graph, arguments: tuple[Argument, ...]
 ) -> tuple[Argument, ...]:
     from coasm.reads import kernarg_reads
 
-    found = kernarg_reads(co, kernel, code)
+    found = kernarg_reads(co, kernel, graph)
     return tuple(
         replace(a, read=found.of(a.offset, a.size))
         if a.offset is not None and a.size is not None

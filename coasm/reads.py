@@ -11,15 +11,15 @@ reads is unknown, not dead. Sources: LLVM AMDGPU usage, "Initial Kernel Executio
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from heapq import heappop, heappush
 from typing import NamedTuple
 
-from coasm.asm.code import Instruction, branch_target
+from coasm.asm.code import Instruction
 from coasm.codeobject import CodeObject, Kernel
 from coasm.descriptor import resources
+from coasm.flow.cfg import Graph
+from coasm.flow.forward import forward
 from coasm.isa.flow import flow_of
 
 __all__ = ["Load", "Reads", "kernarg_reads"]
@@ -96,22 +96,23 @@ _FIRST_IS_EITHER = re.compile(
 )
 
 
-def kernarg_reads(co: CodeObject, kernel: Kernel, code: Sequence[Instruction]) -> Reads:
-    """Follow the kernarg pointer of *kernel* through *code*, the object's, in address order.
+def kernarg_reads(co: CodeObject, kernel: Kernel, graph: Graph) -> Reads:
+    """Follow the kernarg pointer of *kernel* along the control-flow *graph* of the object.
 
     Raises:
         FormatError, UnsupportedError: the kernel descriptor cannot be read.
     """
-    return _Walk(co, kernel, code).run()
+    return _Walk(co, kernel, graph).run()
 
 
 class _Walk:
-    def __init__(self, co: CodeObject, kernel: Kernel, code: Sequence[Instruction]) -> None:
-        self.code = code
+    def __init__(self, co: CodeObject, kernel: Kernel, graph: Graph) -> None:
+        self.graph = graph
         self.read: set[int] = set()
         self.loads: set[Load] = set()
         self.address = 0  # of the instruction that is followed
         self.complete = True
+        self.lost = {one.at for one in graph.unfollowed} | set(graph.falls)
         asked = resources(kernel.descriptor, co.target)
         self.state: _State = {}
         self.entry = kernel.entry
@@ -129,73 +130,34 @@ class _Walk:
                 # (LLVM: needsKernArgPreloadProlog).
                 self.entry += co.target.processor.family.preload_prologue
 
-    def _at(self, address: int) -> int | None:
-        """Where in the code the instruction at *address* is."""
-        index = bisect_left(self.code, address, key=lambda instruction: instruction.address)
-        found = index < len(self.code) and self.code[index].address == address
-        return index if found else None
-
     def run(self) -> Reads:
-        start = self._at(self.entry)
+        start = self.graph.block_at(self.entry)
         if start is None:
             return Reads(frozenset(), False, self.preloaded)
-        states: dict[int, _State] = {start: self.state}
-        pending = [start]  # a heap: in order of addresses most is settled when it is come to
-        while pending:
-            index = heappop(pending)
-            while pending and pending[0] == index:
-                heappop(pending)
-            for following, state in self._block(index, dict(states[index])):
-                known = states.get(following)
-                merged = state if known is None else _merge(known, state)
-                if merged != known:
-                    states[following] = merged
-                    heappush(pending, following)
+        forward(self.graph.follows, {start: self.state}, self._block, _merge)
         loads = tuple(sorted(self.loads))
         return Reads(frozenset(self.read), self.complete, self.preloaded, loads)
 
-    def _block(self, index: int, state: _State) -> list[tuple[int, _State]]:
-        """Run from *index* to the next branch; where control goes, with the state there."""
-        follows = _is_of_interest(state)
-        while follows:
-            if index >= len(self.code):
-                self.complete = False
-                return []
-            instruction = self.code[index]
+    def _block(self, number: int, entry: _State) -> _State | None:
+        """What registers hold where a block ends; None where nothing of interest goes on."""
+        state = dict(entry)
+        mnemonic = ""
+        for instruction in self.graph.of(number):
+            if not _is_of_interest(state):
+                return None
             mnemonic, named, always = _named(instruction.text, instruction.registers)
-            scalar = mnemonic[:2] == "s_"
-            flow = flow_of(mnemonic) if scalar else None
-            if flow is not None and flow.sort in ("call", "jump", "fork"):
-                self.complete = False  # what is called may read anything
-                return []
-            target = branch_target(instruction)
-            if target is None and (always or not named.isdisjoint(state)):
+            if always or not named.isdisjoint(state):
                 self.address = instruction.address
                 self._step(instruction, mnemonic, state)
-                follows = _is_of_interest(state)
-            gone = flow is not None and not flow.goes_on
-            if target is None and gone:
-                return []
-            following = []
-            if not gone:
-                after = index + 1
-                if after < len(self.code) and self.code[after].address != (
-                    instruction.address + instruction.size
-                ):
-                    self.complete = False  # bytes that are no instruction
-                    return []
-                if target is None:
-                    index = after
-                    continue
-                following.append((after, dict(state)))
-            assert target is not None
-            there = self._at(target)
-            if there is None:
-                self.complete = False
-            else:
-                following.append((there, dict(state)))
-            return following
-        return []
+        flow = flow_of(mnemonic)
+        if not _is_of_interest(state) or (flow is not None and flow.sort == "end"):
+            return None
+        if (flow is not None and flow.sort in ("call", "fork")) or (
+            self.graph.blocks[number].last - 1 in self.lost
+        ):
+            self.complete = False  # what comes next may read anything
+            return None
+        return state
 
     def _step(self, instruction: Instruction, mnemonic: str, state: _State) -> None:
         operands = _operands(instruction.registers or instruction.operands)
@@ -329,20 +291,20 @@ def _preload_offset(kernel: Kernel) -> int:
     return 4 * (int.from_bytes(kernel.descriptor[58:60], "little") >> 7 & 0x1FF)
 
 
-def _merge(one: _State, other: _State) -> _State:
-    result = {}
-    for register in one.keys() | other.keys():
-        first, second = one.get(register), other.get(register)
+def _merge(known: _State, new: _State) -> _State:
+    merged = {}
+    for register in known.keys() | new.keys():
+        first, second = known.get(register), new.get(register)
         if first == second:
             assert first is not None
-            result[register] = first
+            merged[register] = first
         elif any(v is not None and v.kind != "constant" for v in (first, second)):
             # An argument's SGPR that may have been overwritten still counts as the argument.
             arguments = [v for v in (first, second) if v is not None and v.kind == "argument"]
-            result[register] = (
+            merged[register] = (
                 arguments[0] if len(arguments) == 1 and None in (first, second) else _MIXED
             )
-    return result
+    return known if merged == known else merged
 
 
 @cache

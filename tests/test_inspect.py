@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from coasm.asm.decode import disassemble
+from coasm.asm.decode import decode
 from coasm.codeobject import CodeObject, load
 from coasm.errors import CoasmError, UnsupportedError
 from coasm.inspect import Argument, KernelInfo, ObjectInfo, inspect
@@ -292,7 +292,7 @@ def test_instruction_mix(llvm: Llvm, tmp_path: Path, size: str) -> None:
     """Padding behind the kernel is not part of it, whether or not its symbol has a size."""
     source = kernel_source(code=f"{CODE}.Lpad:\n{PADDING}", size=size)
     co = assembled(llvm, tmp_path, source)
-    mix = only(inspect(co, disassemble(co, llvm).instructions)).instructions
+    mix = only(inspect(co, decode(co, llvm))).instructions
     assert mix == MIX
     assert tuple(mix) == CLASSES
 

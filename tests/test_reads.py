@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from coasm.asm.decode import disassemble
+from coasm.asm.decode import decode
 from coasm.codeobject import CodeObject, load
+from coasm.flow.cfg import control_flow
 from coasm.launch.arguments import slots
 from coasm.llvm import Llvm
 from coasm.reads import Reads, kernarg_reads
@@ -24,7 +25,7 @@ ARGUMENTS: list[Arg] = [
 
 
 def reads(llvm: Llvm, co: CodeObject) -> Reads:
-    return kernarg_reads(co, co.kernels[0], disassemble(co, llvm).instructions)
+    return kernarg_reads(co, co.kernels[0], control_flow(co, decode(co, llvm)))
 
 
 def letters(llvm: Llvm, body: str, directives: str = "") -> tuple[str, bool]:

@@ -110,9 +110,7 @@ def decode(
             for section in co.code_sections
         }
     if co.target.processor.family.vgpr_msb and has_states(code):
-        lists = {index: list(section_code) for index, section_code in code.items()}
-        lists = with_registers(co, llvm, lists, mattr)
-        return {index: Code.of(items) for index, items in lists.items()}
+        return with_registers(co, llvm, code, mattr)
     return code
 
 

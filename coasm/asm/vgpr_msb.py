@@ -10,8 +10,9 @@ again under the state it runs in. Source: LLVM, AMDGPUInstPrinter and AMDGPULowe
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
-from coasm.asm.code import Code, Instruction, Item, branch_target
+from coasm.asm.code import Code, Instruction, Item
 from coasm.asm.dump import real_registers
 from coasm.asm.probe import decode_bytes
 from coasm.asm.quirks import decodable
@@ -37,38 +38,39 @@ def has_states(code: dict[int, Code]) -> bool:
     )
 
 
-def states(co: CodeObject, code: dict[int, list[Item]]) -> dict[int, int]:
+def states(co: CodeObject, code: Mapping[int, Code]) -> dict[int, int]:
     """The low byte of the state that each reached instruction runs in; -1 where paths differ."""
-    flat = [item for items in code.values() for item in items]
-    position = {item.address: i for i, item in enumerate(flat)}
-    entries = {k.entry for k in co.kernels}
-    functions = {s.value for s in co.symbols if s.type == STT_FUNC} - entries
+    from coasm.flow.cfg import control_flow
+    from coasm.flow.forward import forward
+
+    graph = control_flow(co, code)
     reached: dict[int, int] = {}
-    work = [(e, 0) for e in sorted(entries)] + [(f, _UNKNOWN) for f in sorted(functions)]
-    while work:
-        address, state = work.pop()
-        index = position.get(address)
-        while index is not None and index < len(flat):
-            item = flat[index]
-            if not isinstance(item, Instruction):
-                break
-            before = reached.get(item.address)
-            merged = state if before is None or before == state else _UNKNOWN
-            if before is not None and merged == before:
-                break
-            reached[item.address] = state = merged
+
+    def transfer(number: int, state: int) -> int | None:
+        for item in graph.of(number):
+            reached[item.address] = state
             state = _after(item, state)
-            target = branch_target(item)
-            if target is not None:
-                work.append((target, state))
             flow = flow_of(item.mnemonic)
-            if flow is not None:
-                if not flow.goes_on or flow.sort == "trap" or (flow.sort, target) == ("call", None):
-                    break
-                if flow.sort == "call":
-                    state = _UNKNOWN
-            index += 1
-    return reached
+            if flow is not None and flow.sort == "trap":
+                return None
+        return state
+
+    starts = {s.value: _UNKNOWN for s in co.symbols if s.type == STT_FUNC}
+    starts.update({kernel.entry: 0 for kernel in co.kernels})
+    entry = {graph.block_at(address): state for address, state in starts.items()}
+    known = {block: state for block, state in entry.items() if block is not None}
+    while True:
+        states = forward(graph.follows, known, transfer, _merge)
+        calls = [number for number in states if graph.blocks[number].last - 1 in graph.targets]
+        # What a function that is called leaves is not known.
+        left = {at: _UNKNOWN for at in map(graph.resumed, calls) if at is not None}
+        if left.keys() <= known.keys():
+            return reached
+        known.update(left)
+
+
+def _merge(known: int, new: int) -> int:
+    return known if known == new else _UNKNOWN
 
 
 def _after(item: Instruction, state: int) -> int:
@@ -80,8 +82,8 @@ def _after(item: Instruction, state: int) -> int:
 
 
 def with_registers(
-    co: CodeObject, llvm: Llvm, code: dict[int, list[Item]], mattr: str
-) -> dict[int, list[Item]]:
+    co: CodeObject, llvm: Llvm, code: dict[int, Code], mattr: str
+) -> dict[int, Code]:
     """*code* with the registers that each instruction reaches, as :class:`Instruction` has them."""
     reached = states(co, code)
     wanted: dict[tuple[int, bytes], int] = {}
@@ -113,4 +115,4 @@ def with_registers(
         text = printed.get(wanted[state, decodable(co.target.processor, item.data)], "")
         return item._replace(registers=real_registers(text))
 
-    return {index: [settled(item) for item in items] for index, items in code.items()}
+    return {index: Code.of([settled(item) for item in items]) for index, items in code.items()}

@@ -23,11 +23,11 @@ from coasm.errors import ToolError, UnsupportedError
 from coasm.inspect import KernelInfo, ObjectInfo, inspect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.table import Table
 
-    from coasm.asm.code import Instruction
+    from coasm.asm.code import Code
 
 __all__ = ["info"]
 
@@ -83,7 +83,7 @@ def info(
     wanted = None if kernel is None else find_kernel(co, kernel, llvm)
     missing = None
     try:
-        found = inspect(co, _disassembled(co, llvm))
+        found = inspect(co, _decoded(co, llvm))
     except (ToolError, UnsupportedError) as error:
         if llvm is not None:
             raise
@@ -101,12 +101,13 @@ def info(
         _show(found, missing, llvm, len(co.kernels))
 
 
-def _disassembled(co: CodeObject, llvm: str | None) -> Iterable[Instruction]:
-    from coasm.asm.decode import disassemble
+def _decoded(co: CodeObject, llvm: str | None) -> Mapping[int, Code]:
+    from coasm.asm.decode import decode
     from coasm.llvm import find_llvm
+    from coasm.llvm.run import TRUE16, has_true16
 
-    tools = find_llvm(llvm, processor=co.target.name)
-    return disassemble(co, tools).instructions
+    extra = (TRUE16,) if has_true16(co.target) else ()
+    return decode(co, find_llvm(llvm, processor=co.target.name), extra=extra)
 
 
 #: Kernels from which on each is printed without rich, which takes some milliseconds for one.

@@ -342,15 +342,12 @@ class _Repair:
             instructions.append(item if changed is None else _instruction(changed, item.address))
             origin.append(index)
         starts[len(self.program.instructions)] = len(instructions)
-        program = replace(
-            self.program,
-            instructions=instructions,
-            blocks=[
-                block._replace(first=starts[block.first], last=starts[block.last])
-                for block in self.program.blocks
-            ],
-        )
-        return _Made(program, origin)
+        blocks = [
+            block._replace(first=starts[block.first], last=starts[block.last])
+            for block in self.program.blocks
+        ]
+        graph = replace(self.program.graph, instructions=instructions, blocks=blocks)
+        return _Made(replace(self.program, graph=graph), origin)
 
 
 def _together(missing: Iterable[_Missing]) -> _Demands:

@@ -9,6 +9,7 @@ from functools import cached_property
 from coasm.asm.code import Instruction, branch_target
 from coasm.codeobject import Kernel
 from coasm.descriptor import Resources, resources
+from coasm.flow.cfg import reached
 from coasm.linter.findings import Finding
 from coasm.linter.program import Program
 from coasm.linter.rules import RULES
@@ -32,12 +33,12 @@ class KernelCode:
     @cached_property
     def blocks(self) -> tuple[int, ...]:
         """The blocks that flow reaches from the entry, those behind calls too, in order."""
-        return tuple(sorted(self._reach(calls_return=True)))
+        return tuple(sorted(reached(self._onward, [self.entry])))
 
     @cached_property
     def certain(self) -> frozenset[int]:
         """The blocks that are reached without a call, which need not return."""
-        return frozenset(self._reach(calls_return=False))
+        return reached(self.following, [self.entry])
 
     @cached_property
     def instructions(self) -> list[tuple[int, Instruction]]:
@@ -59,22 +60,13 @@ class KernelCode:
         last = program.instructions[program.blocks[number].last - 1]
         if number + 1 not in program.blocks[number].follows or number + 1 == self.entry:
             return None
-        first = program.instructions[program.blocks[number + 1].first].address
+        first = program.graph.block_addresses[number + 1]
         return number + 1 if first in self.entries and branch_target(last) != first else None
 
-    def _reach(self, *, calls_return: bool) -> set[int]:
-        found: set[int] = set()
-        todo = [self.entry]
-        blocks = self.program.blocks
-        while todo:
-            number = todo.pop()
-            if number in found:
-                continue
-            found.add(number)
-            todo += self.following(number)
-            if calls_return and number + 1 < len(blocks) and blocks[number + 1].resumes:
-                todo.append(number + 1)
-        return found
+    def _onward(self, number: int) -> Iterator[int]:
+        """The same, and what a call comes back to."""
+        other = self.runs_into(number)
+        return (following for following in self.program.graph.onward(number) if following != other)
 
     def finding(self, rule: str, case: str, index: int, **words: object) -> Finding:
         """What *rule* says in a *case*, at the instruction *index*."""
@@ -95,11 +87,10 @@ def check_kernels(program: Program, checks: Iterable[Check]) -> list[Finding]:
     Raises:
         FormatError, UnsupportedError: a kernel descriptor that cannot be read.
     """
-    blocks = {program.instructions[b.first].address: n for n, b in enumerate(program.blocks)}
     entries = frozenset(kernel.entry for kernel in program.kernels)
     found: list[Finding] = []
     for kernel in program.kernels:
-        entry = blocks.get(kernel.entry)
+        entry = program.graph.block_at(kernel.entry)
         if entry is not None and entry in program.reached:
             declared = resources(kernel.descriptor, program.co.target)
             code = KernelCode(program, kernel, entry, entries, declared)

@@ -41,7 +41,7 @@ def _check(program: Program, kernel: Kernel, entry: int) -> Finding | None:
     )
     if program.index(entry) < 0:
         return finding("no instruction", place=program.place_of(kernel.entry, kernel.name))
-    starts = program.block_addresses
+    starts = program.graph.block_addresses
     first = bisect_left(starts, kernel.entry)
     if first == len(starts) or starts[first] != kernel.entry:
         return None  # said by another rule

@@ -73,7 +73,7 @@ def _kernarg(code: KernelCode) -> Iterable[Finding]:
             return
         size = said
     program = code.program
-    reads = kernarg_reads(program.co, code.kernel, program.instructions)
+    reads = kernarg_reads(program.co, code.kernel, program.graph)
     for address, offset, length in reads.loads:
         outside = not 0 <= offset < size
         if outside or offset + length > size:
@@ -344,7 +344,9 @@ def _flow(code: KernelCode) -> Iterable[Finding]:
         if at in own and target is not None:
             there, case = _what_is_at(program, target)
             yield code.finding("branch-range", case, at, address=target, there=there)
-    ends = [(at, *_what_is_at(program, _end(program.instructions[at]))) for at in program.falls]
+    ends = [
+        (at, *_what_is_at(program, _end(program.instructions[at]))) for at in program.graph.falls
+    ]
     for at, number in own.items():
         into = code.runs_into(number)
         if into is not None:

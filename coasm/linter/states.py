@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from coasm.flow.cfg import Block
 from coasm.flow.forward import forward
 from coasm.linter.findings import ADVICE, ERROR, Finding, Fix
 from coasm.linter.operation import EXEC_BITS, SGPRS, WRITTEN, Operation, kind, named
-from coasm.linter.program import Block, Program
+from coasm.linter.program import Program
 from coasm.linter.rules import RULES, wait_states
 from coasm.linter.rules.rule import Hazard, states_in
 
@@ -166,9 +167,8 @@ def violations(program: Program, *, repair: bool = False, advice: bool = True) -
         )
         return leaving
 
-    follows = [block.follows for block in program.blocks]
     nothing: _State = {}
-    forward(follows.__getitem__, dict.fromkeys(program.reached, nothing), transfer, _merge)
+    forward(program.graph.follows, dict.fromkeys(program.reached, nothing), transfer, _merge)
     return [violation for number in sorted(found) for violation in found[number]]
 
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from coasm.flow.cfg import Block
 from coasm.flow.forward import forward
 from coasm.isa.flow import flow_of
 from coasm.isa.waits import LGKM_MAX, VM_MAX, Waits, counted_in, waits_of
 from coasm.linter.findings import Finding, Fix
 from coasm.linter.operation import EXEC_BITS, M0_BIT, SGPRS, VGPRS, Operation, kind, named
-from coasm.linter.program import Block, Program
+from coasm.linter.program import Program
 from coasm.linter.rules import RULES
 
 __all__ = ["check_strict"]
@@ -55,7 +56,7 @@ def check_strict(program: Program) -> list[Finding]:
     """Findings of ``wait-strict`` and ``soft-clause``, all of them advice."""
     facts = _facts(program)
     entries = forward(
-        lambda number: program.blocks[number].follows,
+        program.graph.follows,
         _entries(program),
         lambda number, entry: _leaving(facts, program.blocks[number], entry),
         _merge,

@@ -14,11 +14,12 @@ from itertools import accumulate
 from operator import or_, sub
 from typing import NamedTuple
 
+from coasm.flow.cfg import Block
 from coasm.flow.forward import forward
 from coasm.isa.waits import LGKM_MAX, VM_MAX, Waits, counted_at_most, counted_in, waits_of
 from coasm.linter.findings import ADVICE, ERROR, Finding, Fix
 from coasm.linter.operation import EXEC_BITS, M0_BIT, SGPRS, VGPRS, Operation, kind, named
-from coasm.linter.program import Block, Program
+from coasm.linter.program import Program
 from coasm.linter.rules import RULES
 from coasm.linter.states import states_of
 
@@ -267,8 +268,7 @@ def check_waits(program: Program) -> list[Finding]:
         seen[number], leaving = _walk(facts, program.blocks[number], entry)
         return leaving
 
-    follows = [block.follows for block in program.blocks]
-    forward(follows.__getitem__, dict.fromkeys(program.reached, _NOTHING), transfer, _merge)
+    forward(program.graph.follows, dict.fromkeys(program.reached, _NOTHING), transfer, _merge)
     blocks = [seen[number] for number in sorted(seen)]
     early = [item for block in blocks for item in block.early]
     early += _lds_early(program, facts, blocks)
