@@ -59,14 +59,15 @@ class Reads(NamedTuple):
 
 
 # What a register holds, as far as it matters: a half of the pointer plus an offset, a constant, or
-# a preloaded dword of the segment.
+# a preloaded dword of the segment. Not certain: it holds something else on another way here.
 class _Value(NamedTuple):
     kind: str  # "low", "high", "constant", "argument", "mixed"
     number: int = 0
+    certain: bool = True
 
 
 _HIGH = _Value("high")
-_MIXED = _Value("mixed")  # the pointer on one way here, something else on another
+_MIXED = _Value("mixed")  # different parts of the pointer or arguments on different ways here
 
 _State = dict[str, _Value]  # register ("s4", "v10") → value; others hold nothing of interest
 
@@ -232,15 +233,15 @@ class _Walk:
                 if _constant(operands[1]) is not None:
                     return None
                 right = _Value("constant", -right.number)
-            return {written[0]: _Value(left.kind, left.number + _signed(right.number))}
+            return {written[0]: left._replace(number=left.number + _signed(right.number))}
         if (
             mnemonic in ("s_addc_u32", "s_subb_u32")
-            and left == _HIGH
+            and left.kind == "high"
             and _signed(right.number) in (0, -1)
         ):
-            return {written[0]: _HIGH}  # the carry of the lower half
-        if mnemonic == "s_and_b32" and left == _HIGH and right.number & 0xFFFF == 0xFFFF:
-            return {written[0]: _HIGH}  # addresses have 48 bits
+            return {written[0]: left}  # the carry of the lower half
+        if mnemonic == "s_and_b32" and left.kind == "high" and right.number & 0xFFFF == 0xFFFF:
+            return {written[0]: left}  # addresses have 48 bits
         return None
 
     def _load(self, state: _State, base: str, offsets: Sequence[str], size: int) -> _State | None:
@@ -248,9 +249,10 @@ class _Walk:
         held = [state.get(register) for register in _registers(base)]
         if not any(v is not None and v.kind in ("low", "high", "mixed") for v in held):
             return None  # another pointer; a part of ours may still be among the offsets
-        if len(held) != 2 or held[0] is None or held[0].kind != "low" or held[1] != _HIGH:
+        low, high = held if len(held) == 2 else (None, None)
+        if low is None or high is None or (low.kind, high.kind) != ("low", "high"):
             return None
-        offset = held[0].number
+        offset = low.number
         for text in offsets:
             for word in text.split():
                 if word.startswith("offset:"):
@@ -267,6 +269,7 @@ class _Walk:
                 offset += number
         self.read.update(range(offset, offset + size))
         self.loads.add(Load(self.address, offset, size))
+        self.complete &= low.certain and high.certain
         return {}
 
 
@@ -295,16 +298,24 @@ def _merge(known: _State, new: _State) -> _State:
     merged = {}
     for register in known.keys() | new.keys():
         first, second = known.get(register), new.get(register)
-        if first == second:
-            assert first is not None
-            merged[register] = first
-        elif any(v is not None and v.kind != "constant" for v in (first, second)):
-            # An argument's SGPR that may have been overwritten still counts as the argument.
-            arguments = [v for v in (first, second) if v is not None and v.kind == "argument"]
-            merged[register] = (
-                arguments[0] if len(arguments) == 1 and None in (first, second) else _MIXED
-            )
+        value = first if first == second else _either(first, second)
+        if value is not None:
+            merged[register] = value
     return known if merged == known else merged
+
+
+def _either(one: _Value | None, other: _Value | None) -> _Value | None:
+    """What a register holds that holds different things on two ways."""
+    of_interest = [v for v in (one, other) if v is not None and v.kind != "constant"]
+    if not of_interest:
+        return None
+    first, last = of_interest[0], of_interest[-1]
+    if first.kind in ("low", "high") and first[:2] == last[:2]:
+        return first._replace(certain=False)
+    # An argument's SGPR that may have been overwritten still counts as the argument.
+    if first.kind == "argument" and None in (one, other):
+        return first
+    return _MIXED
 
 
 @cache
