@@ -26,6 +26,7 @@ from coasm.asm.decode import decode
 from coasm.codeobject import CodeObject, load
 from coasm.errors import CoasmError
 from coasm.isa import EXEC, M0, VCC, VGPR, Parsed, Register, access, parse
+from coasm.isa.table import opcode
 from coasm.linter.findings import ERROR
 from coasm.linter.lint import judge
 from coasm.linter.program import Program, build_program
@@ -70,7 +71,7 @@ class Op(NamedTuple):
 @lru_cache(maxsize=1 << 16)
 def op_of(text: str) -> Op:
     parsed = parse(text)
-    used = access(parsed)
+    used = access(parsed, "950" if opcode(parsed.mnemonic, "950") else "942")
     base = parsed.mnemonic
     operands = tuple(
         ((1 << one.size) - 1) << one.first if isinstance(one, Register) else 0
