@@ -560,13 +560,14 @@ def changed(program: Program, mutant: Mutant) -> Program:
     if mutant.text:
         data = _encoded(mutant.text)
         instructions[at] = instructions[at]._replace(text=mutant.text, data=data)
-        return replace(program, instructions=instructions)
+        return replace(program, graph=replace(program.graph, instructions=instructions))
     del instructions[at]
     blocks = [
         block._replace(first=block.first - (block.first > at), last=block.last - (block.last > at))
         for block in program.blocks
     ]
-    return replace(program, instructions=instructions, blocks=blocks)
+    graph = replace(program.graph, instructions=instructions, blocks=blocks)
+    return replace(program, graph=graph)
 
 
 def _encoded(text: str) -> bytes:
