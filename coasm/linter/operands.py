@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
+import re
 
 from coasm.descriptor import resources
 from coasm.isa import parse
-from coasm.isa.kinds import is_a
 from coasm.linter.findings import Finding
 from coasm.linter.program import Program
 from coasm.linter.rules import RULES
@@ -29,7 +28,7 @@ def check_operands(program: Program) -> list[Finding]:
     ]
     if not bugs:
         return []
-    kinds = tuple(dict.fromkeys(bug.kind for _, bug in bugs))
+    any_bug = re.compile("|".join(bug.mnemonic for _, bug in bugs))
     declared = {
         kernel.name: resources(kernel.descriptor, program.co.target) for kernel in program.kernels
     }
@@ -39,8 +38,7 @@ def check_operands(program: Program) -> list[Finding]:
         block = program.blocks[number]
         for index in range(block.first, block.last):
             text = program.instructions[index].text
-            mnemonic = text.partition(" ")[0]
-            if not _is_any(mnemonic, kinds):
+            if not any_bug.match(text):
                 continue
             name = program.name_at(index)
             if (name, text) not in fit:
@@ -48,14 +46,9 @@ def check_operands(program: Program) -> list[Finding]:
                 fit[name, text] = [
                     (rule, bug)
                     for rule, bug in bugs
-                    if is_a(mnemonic, bug.kind) and bug.when(parsed, own)
+                    if re.match(bug.mnemonic, text) and bug.when(parsed, own)
                 ]
             found += [
                 rule.finding(bug.case, name, program.place(index)) for rule, bug in fit[name, text]
             ]
     return found
-
-
-@cache
-def _is_any(mnemonic: str, kinds: tuple[str, ...]) -> bool:
-    return any(is_a(mnemonic, kind) for kind in kinds)

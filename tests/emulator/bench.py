@@ -8,9 +8,12 @@ import numpy as np
 
 from coasm.descriptor import resources
 from coasm.emulator import Memory, Options
-from coasm.emulator.engine.program import EMPTY, program_of
+from coasm.emulator.engine.flight import EMPTY
+from coasm.emulator.engine.program import program_of
+from coasm.emulator.engine.waits import land_ds, land_vm
 from coasm.emulator.machine import Machine
 from coasm.emulator.rows.context import Context
+from coasm.emulator.state.shared import Shared
 from coasm.emulator.state.waves import SCALARS, Group
 from coasm.llvm import Llvm
 from tests.emulator.harness import assemble
@@ -36,18 +39,19 @@ class Bench:
         self.memory = Memory()
         self.base = self.memory.allocate(GLOBAL, "global")
         asked = resources(kernel.descriptor, co.target)
-        self.machine = Machine(program, self.memory, asked, Options(), LDS, SCRATCH, 0)
+        self.shared = Shared(co.target.processor, asked, self.memory, LDS, SCRATCH, 0)
+        self.machine = Machine(program, self.shared, Options())
 
     def wave(self, mode: int = MODE) -> Group:
         """A wave with all registers 0, all lanes on, and LDS and scratch 0."""
-        machine = self.machine
-        vector = np.zeros((machine.layout.rows, 1, 64), np.uint32)
+        layout = self.shared.layout
+        vector = np.zeros((layout.rows, 1, 64), np.uint32)
         scalar = np.zeros((SCALARS // 2, 1, 2), np.uint32)
         scalar[63] = 0xFFFF_FFFF
         zero = np.zeros(1, np.int64)
-        group = Group(machine.layout, vector, scalar, zero, zero, machine.constants)
+        group = Group(layout, vector, scalar, zero, zero, self.shared.constants)
         group.mode, group.pending = mode, EMPTY
-        machine.start([group], 1, 1, 0)
+        self.machine.start([group], 1, 1, 0)
         return group
 
     def run(self, line: str, group: Group) -> Group:
@@ -56,26 +60,25 @@ class Bench:
         Raises:
             Fault: it is refused, or does what it may not.
         """
-        machine = self.machine
-        context = Context(machine, group.mode, group.index)
-        step = machine._item(context, self.addresses[line], {}).step
+        context = Context(self.shared, group.mode, group.index)
+        step = self.machine.blocks.item(context, self.addresses[line]).step
         # Constants that the instruction has are known to the groups of the machine.
         with np.errstate(all="ignore"):
             step(group)
-            machine._apply_vm(len(group.vm_queue))(group)
-            machine._apply_ds(len(group.ds_queue))(group)
+            land_vm(self.shared, len(group.vm_queue))(group)
+            land_ds(self.shared, len(group.ds_queue))(group)
         return group
 
     @property
     def lds(self) -> np.ndarray:
         """The bytes of LDS."""
-        view: np.ndarray = self.machine.lds_views[1]
+        view: np.ndarray = self.shared.lds_views[1]
         return view[:LDS]
 
     @property
     def scratch(self) -> np.ndarray:
         """The bytes of scratch, dwords interleaved over the lanes."""
-        view: np.ndarray = self.machine.scratch_views[1]
+        view: np.ndarray = self.shared.scratch_views[1]
         return view[: 64 * SCRATCH]
 
     @property

@@ -12,11 +12,8 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import product
 
-import coasm.emulator.machine  # all rows
 from coasm.emulator.rows.table import ROWS
 from coasm.llvm import Llvm
-
-assert coasm.emulator.machine
 
 TARGETS = ("gfx942", "gfx950")
 _ERROR = re.compile(r"^<stdin>:(\d+):\d+: error", re.M)

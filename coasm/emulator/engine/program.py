@@ -9,55 +9,21 @@ such state (:class:`Plan`) and costs nothing afterwards.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from coasm.emulator.errors import EmulationError
+from coasm.emulator.rows.table import ROWS
 from coasm.errors import UnsupportedError
 from coasm.isa import Access, Parsed, access, parse, register_name
-from coasm.isa.flow import FLOW
 
 if TYPE_CHECKING:
     from coasm.asm.code import Instruction
     from coasm.codeobject import CodeObject, Kernel
     from coasm.llvm import Llvm
 
-__all__ = ["EMPTY", "Flight", "InFlight", "Program", "program_of"]
-
-#: Terminators: what ends a block, beside the next block's start.
-ENDS = re.compile(rf"(?:{'|'.join(FLOW)}|s_barrier|s_setreg\w*|s_set_gpr_idx_\w+)$")
-
-
-class Flight(NamedTuple):
-    """One memory operation in flight: its instruction, the registers it will write.
-
-    ``ordered`` operations of a counter end in their order. ``writes_lds``: its data reaches LDS
-    only when it ends.
-    """
-
-    address: int
-    mask: int
-    ordered: bool
-    writes_lds: bool
-
-
-class InFlight(NamedTuple):
-    """The memory operations in flight by counter, oldest first."""
-
-    vm: tuple[Flight, ...]
-    lgkm: tuple[Flight, ...]
-
-    @property
-    def mask(self) -> int:
-        """A bit for each register that waits for data."""
-        found = 0
-        for flight in (*self.vm, *self.lgkm):
-            found |= flight.mask
-        return found
-
-
-EMPTY = InFlight((), ())
+__all__ = ["Program", "program_of"]
 
 
 class Program:
@@ -77,8 +43,8 @@ class Program:
             if target is not None:
                 self.targets[address] = target
                 self.leaders.add(target)
-        #: The registers that a decoded matrix operand depends on.
-        self.matrix_registers = self._matrix_registers()
+        #: The registers that a decoded operand depends on.
+        self.decoded_registers = self._decoded_registers()
 
     def parsed(self, address: int) -> tuple[Parsed, Access]:
         """The parts of the instruction at *address* and the registers it reads and writes."""
@@ -111,21 +77,39 @@ class Program:
         line = self.co.line_of(address) if self.co.line_of is not None else None
         return f"{address:#x}{label}" + ("" if line is None else f", {line}")
 
-    def _matrix_registers(self) -> frozenset[int]:
-        from coasm.emulator.rows.matrix import source_keys
+    def error(self, address: int, text: str, who: str = "") -> EmulationError:
+        """What is wrong with the instruction at *address*; *who*: in which wave, with a comma."""
+        instruction = self.instructions.get(address)
+        shown = f" `{instruction.text}`" if instruction is not None else ""
+        return EmulationError(
+            f"{self.kernel.name}: {self.describe(address)}{shown}{who}: {text}", address
+        )
 
+    def _decoded_registers(self) -> frozenset[int]:
         found: set[int] = set()
         for address, instruction in self.instructions.items():
-            if instruction.text.startswith("v_mfma"):
+            row = ROWS.get(instruction.mnemonic)
+            if row is not None and row.decodes is not None:
                 with contextlib.suppress(UnsupportedError):  # an error where it is executed
-                    for numbers in source_keys(self.parsed(address)[0]):
+                    for numbers in row.decodes(self.parsed(address)[0]):
                         found.update(numbers)
         return frozenset(found)
 
 
-_PROGRAMS: dict[tuple[bytes, str, int], Program] = {}
-_CODE: dict[bytes, tuple[Instruction, ...]] = {}  # the last objects', for their other kernels
-_KEEP, _KEEP_CODE = 64, 4
+class _Keyed:
+    """A kernel of a code object, equal to that of the same bytes: a key for what is kept of it."""
+
+    def __init__(self, co: CodeObject, kernel: Kernel | None, llvm: Llvm) -> None:
+        import hashlib
+
+        self.co, self.kernel, self.llvm = co, kernel, llvm
+        self.key = hashlib.sha256(co.data).digest(), kernel and (kernel.symbol, kernel.entry)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Keyed) and self.key == other.key
 
 
 def program_of(co: CodeObject, kernel: Kernel, llvm: Llvm) -> Program:
@@ -135,33 +119,25 @@ def program_of(co: CodeObject, kernel: Kernel, llvm: Llvm) -> Program:
         CoasmError: the code cannot be disassembled.
         EmulationError: there is no instruction at the kernel's entry.
     """
-    import hashlib
+    program = _program(_Keyed(co, kernel, llvm))
+    if kernel.entry not in program.instructions:
+        raise EmulationError(
+            f"{co.name}: {kernel.name}: no instruction at its entry {kernel.entry:#x}"
+        )
+    return program
 
+
+@lru_cache(64)
+def _program(of: _Keyed) -> Program:
+    assert of.kernel is not None
+    return Program(of.co, of.kernel, _code(_Keyed(of.co, None, of.llvm)))
+
+
+@lru_cache(4)  # the last objects', for their other kernels
+def _code(of: _Keyed) -> tuple[Instruction, ...]:
     from coasm.asm.decode import disassemble
 
-    digest = hashlib.sha256(co.data).digest()
-    key = digest, kernel.symbol, kernel.entry
-    found = _PROGRAMS.get(key)
-    if found is None:
-        code = _CODE.get(digest)
-        if code is None:
-            code = tuple(disassemble(co, llvm).instructions)
-            _drop(_CODE, _KEEP_CODE)
-            _CODE[digest] = code
-        program = Program(co, kernel, code)
-        if kernel.entry not in program.instructions:
-            raise EmulationError(
-                f"{co.name}: {kernel.name}: no instruction at its entry {kernel.entry:#x}"
-            )
-        _drop(_PROGRAMS, _KEEP)
-        found = _PROGRAMS[key] = program
-    return found
-
-
-def _drop(kept: dict[Any, Any], most: int) -> None:
-    """Make room for one more: what came first goes."""
-    while len(kept) >= most:
-        del kept[next(iter(kept))]
+    return tuple(disassemble(of.co, of.llvm).instructions)
 
 
 def register_list(mask: int) -> str:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from coasm.emulator.errors import Fault
 from coasm.emulator.rows.context import Context, Step
 from coasm.emulator.state.waves import SCALARS, Group
 from coasm.isa import EXEC, VGPR, Access, Parsed, register_name
-
-if TYPE_CHECKING:
-    from coasm.emulator.machine import Machine
 
 __all__ = ["checked"]
 
@@ -21,13 +16,13 @@ _KEEP = ("v_writelane", "v_fma_mix", "v_mad_mix", "v_cvt_")
 _WHOLE = ("v_mfma", "v_readlane", "v_writelane")
 
 
-def checked(machine: Machine, step: Step, parsed: Parsed, used: Access, context: Context) -> Step:
+def checked(step: Step, parsed: Parsed, used: Access, context: Context) -> Step:
     """*step*, after a look at the registers that it reads and before a note of what it writes.
 
     ``Group.written`` holds, for the rows of the register array and then the scalar registers, a
     flag per wave; a register counts as written once a lane of it was.
     """
-    rows = machine.layout.rows
+    rows = context.layout.rows
 
     def position(number: int) -> int | None:
         if number >= VGPR:

@@ -1,1 +1,5 @@
-"""What instructions do: a row for each mnemonic, on all waves of a group at once."""
+"""What instructions do, on all waves of a group at once: importing this fills the table of rows."""
+
+from coasm.emulator.rows import floats, flow, integer, matrix, mem, narrow, scalar
+
+__all__ = ["floats", "flow", "integer", "matrix", "mem", "narrow", "scalar"]

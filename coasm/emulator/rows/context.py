@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coasm.emulator.errors import Fault
 from coasm.emulator.rows.taken import peek, plain
+from coasm.emulator.state.places import Array
+from coasm.emulator.state.shared import Shared
+from coasm.emulator.state.spaces import PRIVATE_APERTURE, SHARED_APERTURE
 from coasm.emulator.state.waves import LANES, SCALARS, Group, Layout, pack, unpack
 from coasm.isa import (
     AGPR,
@@ -34,12 +35,8 @@ from coasm.isa import (
     register_name,
 )
 
-if TYPE_CHECKING:
-    from coasm.emulator.machine import Machine
-
 __all__ = ["DTYPES", "Array", "Context", "Getter", "Setter", "Step"]
 
-Array = NDArray[Any]
 Step = Callable[[Group], None]
 Getter = Callable[[Group], Array]
 Setter = Callable[[Group, Array], None]
@@ -61,8 +58,6 @@ DTYPES: dict[str, type[np.generic]] = {
     "f64": np.float64,
 }
 
-#: Apertures of LDS and scratch in the flat address space: the high dword of a generic address.
-SHARED_APERTURE, PRIVATE_APERTURE = 0x0001_0000, 0x0002_0000
 _FIXED = {
     235: SHARED_APERTURE << 32,
     237: PRIVATE_APERTURE << 32,
@@ -106,21 +101,23 @@ def _inline64(value: float) -> float:
 
 
 class Context:
-    """What an instruction is prepared with: the machine, the modes, what is known of its block.
+    """What an instruction is prepared with: what waves share, modes, what is known of its block.
 
     ``clean`` holds the VGPR rows that are known to hold no denormal float32. ``scc_live`` says
     that the SCC the instruction sets is read. ``seen`` are the registers and constants that were
     taken of the instruction so far (see :mod:`~coasm.emulator.rows.taken`), ``indexes`` the bits of
-    VGPR index mode that its builder applies.
+    VGPR index mode that its builder applies. A builder sets ``writes_lds_late`` where the step puts
+    what it writes to LDS into a queue of the group, to be done at the wait that covers it.
     """
 
-    def __init__(self, machine: Machine, mode: int, index: int) -> None:
-        self.machine, self.mode, self.index = machine, mode, index
-        self.layout: Layout = machine.layout
+    def __init__(self, shared: Shared, mode: int, index: int) -> None:
+        self.shared, self.mode, self.index = shared, mode, index
+        self.layout: Layout = shared.layout
         self.clean: set[int] = set()
         self.scc_live = True
         self.now_clean = False
-        self.address = 0
+        self.address, self.data = 0, b""
+        self.writes_lds_late = False
         self.access = Access(frozenset(), frozenset())
         self.seen: set[Operand | int] = set()
         self.indexes = 0
@@ -129,6 +126,7 @@ class Context:
         """Another instruction: nothing of it is taken yet."""
         self.seen.clear()
         self.indexes = 0
+        self.writes_lds_late = False
 
     def check_index(self, parsed: Parsed) -> None:
         """VGPR index mode may not pass by a vector operand that the builder took as it stands.
@@ -187,8 +185,8 @@ class Context:
         self.seen.add(number)
         if number >= SCALARS:
             raise Fault(f"the operand {register_name(number)} is not emulated here")
-        limit = self.machine.sgprs
-        if limit <= number < 102:
+        limit = self.shared.sgprs
+        if limit <= number < self.shared.processor.family.addressable_sgprs:
             raise Fault(
                 f"s{number} is beyond the {limit} SGPRs that the kernel descriptor allocates"
             )
@@ -196,7 +194,7 @@ class Context:
 
     def constant(self, bits: int) -> int:
         """The position of a 32-bit constant, counted behind the scalar registers."""
-        return self.machine.constant(bits & 0xFFFF_FFFF)
+        return self.shared.constant(bits & 0xFFFF_FFFF)
 
     def literal(self, operand: Literal, kind: str) -> int:
         """The bits of a constant operand."""
@@ -219,7 +217,7 @@ class Context:
         """
         if isinstance(value, float):
             return True
-        data = self.machine.program.instructions[self.address].data
+        data = self.data
         first = int.from_bytes(data[:4], "little")
         literal = len(data) == 8 and not first >> 31 and first & 0x1FF == _LITERAL
         return not literal and not -16 <= value <= 64
@@ -363,7 +361,7 @@ class Context:
         elif operand.negate or operand.absolute:
             if kind not in ("u16", "u32", "bf16"):
                 raise Fault("a source modifier on an operand that is no float")
-            get = _bit_modifiers(operand, get, 31 if kind == "u32" else 15)
+            get = bit_modifiers(operand, get, 31 if kind == "u32" else 15)
         return get
 
     def _wide(self, operand: Operand, kind: str) -> Getter:
@@ -633,7 +631,7 @@ def _typed(at: int, kind: str) -> Getter:
     return lambda s: s.f[at]
 
 
-def _bit_modifiers(operand: Register | Literal, get: Getter, sign: int) -> Getter:
+def bit_modifiers(operand: Register | Literal, get: Getter, sign: int) -> Getter:
     bit = 1 << sign
 
     def modified(s: Group) -> Array:

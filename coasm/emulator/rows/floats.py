@@ -27,12 +27,13 @@ from coasm.emulator.rows.context import (
     Context,
     Getter,
     Step,
+    bit_modifiers,
     flush,
     store,
 )
 from coasm.emulator.rows.integer import accumulating, compare, half_selects, is_plain, vector
-from coasm.emulator.rows.table import GFX950, row
-from coasm.emulator.state.waves import LANES, Group, unpack
+from coasm.emulator.rows.table import row
+from coasm.emulator.state.waves import LANES, Group, pack, unpack
 from coasm.isa import VCC, Literal, Operand, Parsed, Register
 
 __all__ = ["INVALID", "fma32", "fma64", "on_invalid"]
@@ -469,7 +470,7 @@ _PACKED_THREE: dict[str, Function] = {}
 for _name, _smaller in (("minimum", True), ("maximum", False)):
     _two = _ieee_pick(_smaller)
     _three = lambda a, b, c, two=_two: two(two(a, b), c)  # noqa: E731
-    row(f"v_{_name}3_f32", floating("f32 f32 f32 f32", _three, exact=True), since=(9, 5))
+    row(f"v_{_name}3_f32", floating("f32 f32 f32 f32", _three, exact=True))
     _PACKED_THREE[_name] = _three
 
 
@@ -590,8 +591,6 @@ for _kind in ("f16", "f32", "f64"):
 
 def _class(kind: str, to_exec: bool) -> Callable[[Context, Parsed], Step]:
     def build(ctx: Context, parsed: Parsed) -> Step:
-        from coasm.emulator.rows.context import _bit_modifiers  # the bits, not the value
-
         dtype = DTYPES[kind]
         raw_kind = {"f16": "b16", "f32": "u32", "f64": "b64"}[kind]
         plain = parsed.operands[1]
@@ -601,7 +600,7 @@ def _class(kind: str, to_exec: bool) -> Callable[[Context, Parsed], Step]:
         stripped = parsed._replace(operands=(parsed.operands[0], bare, *parsed.operands[2:]))
         bits = ctx.source(stripped, 1, raw_kind)
         if isinstance(plain, Register):
-            bits = _bit_modifiers(plain, bits, {"f16": 15, "f32": 31, "f64": 63}[kind])
+            bits = bit_modifiers(plain, bits, {"f16": 15, "f32": 31, "f64": 63}[kind])
         wanted_classes = ctx.source(parsed, 2, "b16" if kind == "f16" else "u32")
         put = ctx.mask_target(parsed.operands[0])
         unsigned, _, quiet = _QUIET[np.dtype(dtype)]
@@ -633,8 +632,6 @@ def _class(kind: str, to_exec: bool) -> Callable[[Context, Parsed], Step]:
             INVALID[0] = False
             put(s, found)
             if to_exec:
-                from coasm.emulator.state.waves import LANES, pack
-
                 s.d[63][...] = pack(np.broadcast_to(found, (s.n, LANES)) & s.mask)
                 s.update_exec()
 
@@ -733,12 +730,10 @@ def to_bf16(a: Array) -> Array:
 row(
     "v_cvt_pk_bf16_f32",
     vector("u32 f32 f32", lambda a, b: to_bf16(a) | to_bf16(b) << np.uint32(16)),
-    since=GFX950,
 )
 row(
     "v_cvt_f32_bf16",
     floating("f32 bf16", lambda a: (a.astype(np.uint32) << np.uint32(16)).view(np.float32)),
-    since=GFX950,
 )
 
 
@@ -775,7 +770,7 @@ def _pack_halves(convert: Function, *, rounds: bool) -> Callable[[Context, Parse
 
 
 row("v_cvt_pkrtz_f16_f32", _pack_halves(_rtz, rounds=False))
-row("v_cvt_pk_f16_f32", _pack_halves(_half_of, rounds=True), since=GFX950)
+row("v_cvt_pk_f16_f32", _pack_halves(_half_of, rounds=True))
 
 
 def _norm(low: float, scale: float, dtype: Any) -> Function:
@@ -1016,7 +1011,7 @@ for _name, _smaller in (("min", True), ("max", False)):
     )
 
 for _name, _three in _PACKED_THREE.items():
-    row(f"v_pk_{_name}3_f16", _packed("f16", lambda ctx, f=_three: f, 3), since=GFX950)  # type: ignore[misc]
+    row(f"v_pk_{_name}3_f16", _packed("f16", lambda ctx, f=_three: f, 3))  # type: ignore[misc]
 
 
 def _packed_move(ctx: Context, parsed: Parsed) -> Step:
@@ -1059,4 +1054,4 @@ def _dot2(kind: str) -> Function:
 
 _DOT = "the two additions of a dot product are rounded one after the other"
 row("v_dot2c_f32_f16", accumulating("f32 u32 u32", _dot2("f16")), _DOT)
-row("v_dot2c_f32_bf16", accumulating("f32 u32 u32", _dot2("bf16")), _DOT, since=GFX950)
+row("v_dot2c_f32_bf16", accumulating("f32 u32 u32", _dot2("bf16")), _DOT)

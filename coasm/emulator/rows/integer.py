@@ -26,7 +26,7 @@ from coasm.emulator.rows.context import (
     writes_all,
 )
 from coasm.emulator.rows.scalar import first_one, leading_signs, leading_zeros
-from coasm.emulator.rows.table import GFX950, row
+from coasm.emulator.rows.table import row
 from coasm.emulator.state.waves import LANES, Group, pack, unpack
 from coasm.isa import VCC, VGPR, Literal, Parsed, Register
 
@@ -285,8 +285,8 @@ def _bitop3(bits16: bool) -> Callable[[Context, Parsed], Step]:
     return build
 
 
-row("v_bitop3_b32", _bitop3(False), since=GFX950)
-row("v_bitop3_b16", _bitop3(True), since=GFX950)
+row("v_bitop3_b32", _bitop3(False))
+row("v_bitop3_b16", _bitop3(True))
 
 
 def _bfe(a: Array, b: Array, c: Array) -> Array:
@@ -652,8 +652,8 @@ def _permlane_swap(width: int) -> Callable[[Context, Parsed], Step]:
     return build
 
 
-row("v_permlane16_swap_b32", _permlane_swap(16), since=GFX950)
-row("v_permlane32_swap_b32", _permlane_swap(32), since=GFX950)
+row("v_permlane16_swap_b32", _permlane_swap(16))
+row("v_permlane32_swap_b32", _permlane_swap(32))
 
 
 def _swap_registers(ctx: Context, parsed: Parsed) -> Step:

@@ -12,17 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from coasm.emulator.errors import Fault
 from coasm.emulator.rows.context import DTYPES, Array, Context, Step, constant64
-from coasm.emulator.rows.table import GFX942, GFX950, row
+from coasm.emulator.rows.table import row
 from coasm.emulator.state.waves import LANES, Group
 from coasm.isa import VGPR, Literal, Operand, Parsed, Register
 
-__all__ = ["FORMATS", "Format", "source_keys", "values_of"]
+__all__ = ["FORMATS", "Format", "values_of"]
 
 _NOTE = (
     "the dot products of an MFMA are exact and rounded once; the hardware's order is not published"
@@ -105,6 +106,17 @@ def _raw(s: Group, rows: tuple[int, ...]) -> Array:
     for at, index in enumerate(rows):
         out[..., at] = s.u[index]
     return out
+
+
+def _sources(parsed: Parsed) -> tuple[range, ...]:
+    """The registers that a decoded operand of this matrix instruction depends on, one range each.
+
+    A range holds register numbers of :mod:`coasm.isa`; scale registers belong to their operand.
+    """
+    ops = parsed.operands
+    return tuple(
+        op.numbers for op in (*ops[1:3], *ops[4:6]) if isinstance(op, Register) and op.first >= VGPR
+    )
 
 
 class _Side(NamedTuple):
@@ -213,7 +225,7 @@ for _shape in ("16x16x128", "32x32x64"):
         f"v_mfma_scale_f32_{_shape}_f8f6f4 v_mfma_f32_{_shape}_f8f6f4",
         _scaled,
         _NOTE,
-        since=GFX950,
+        decodes=_sources,
     )
 
 
@@ -269,7 +281,7 @@ def _dense(
     def build(ctx: Context, parsed: Parsed) -> Step:
         d = ctx.rows(parsed.operands[0])
         c = _accumulator(ctx, parsed.operands[3], out)
-        fnuz = ctx.machine.fnuz
+        fnuz = ctx.shared.processor.family.fnuz
         forms = [
             FORMATS[f + "_fnuz"] if fnuz and f in ("fp8", "bf8") else FORMATS[f]
             for f in (a_form, b_form)
@@ -363,24 +375,10 @@ _TABLE: tuple[tuple[int, int, int, str, str, str, str], ...] = (
     (16, 4, 1, "f64", "f64", "f64", "f64_16x16x4_f64"),
 )
 for _w, _k, _b, _fa, _fb, _out, _name in _TABLE:
-    _wider = _fa in ("f16", "bf16", "i8") and _w * _k * _b == (1024 if _fa == "i8" else 512)
-    _since = GFX950 if _wider else GFX942
     _note = f"{_NOTE}; {_XF32}" if _fa == "xf32" else _NOTE
-    _until = GFX942 if _fa == "xf32" else GFX950
     _build = _dense(_w, _k, _b, _fa, _fb, _out)
-    row(f"v_mfma_{_name}", _build, _note, since=_since, until=_until)
-for _fa in ("fp8", "bf8"):
-    for _fb in ("fp8", "bf8"):
-        row(f"v_mfma_f32_16x16x32_{_fa}_{_fb}", _dense(16, 32, 1, _fa, _fb, "f32"), _NOTE)
-        row(f"v_mfma_f32_32x32x16_{_fa}_{_fb}", _dense(32, 16, 1, _fa, _fb, "f32"), _NOTE)
-
-
-def source_keys(parsed: Parsed) -> tuple[range, ...]:
-    """The registers that a decoded operand of this matrix instruction depends on, one range each.
-
-    A range holds register numbers of :mod:`coasm.isa`; scale registers belong to their operand.
-    """
-    ops = parsed.operands
-    return tuple(
-        op.numbers for op in (*ops[1:3], *ops[4:6]) if isinstance(op, Register) and op.first >= VGPR
-    )
+    row(f"v_mfma_{_name}", _build, _note, decodes=_sources)
+for _fa, _fb in product(("fp8", "bf8"), repeat=2):
+    for _w, _k in ((16, 32), (32, 16)):
+        _build = _dense(_w, _k, 1, _fa, _fb, "f32")
+        row(f"v_mfma_f32_{_w}x{_w}x{_k}_{_fa}_{_fb}", _build, _NOTE, decodes=_sources)

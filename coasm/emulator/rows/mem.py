@@ -18,8 +18,9 @@ from coasm.emulator.errors import Fault
 from coasm.emulator.rows.context import Array, Context, Getter, Step, flush
 from coasm.emulator.rows.context import store as put_row
 from coasm.emulator.rows.floats import to_bf16
-from coasm.emulator.rows.table import GFX942, GFX950, row
-from coasm.emulator.state import spaces as ports
+from coasm.emulator.rows.table import row
+from coasm.emulator.state import places, spaces
+from coasm.emulator.state.shared import Shared
 from coasm.emulator.state.waves import LANES, Deferred, Group
 from coasm.isa import M0, Literal, Operand, Parsed, Register, Word
 
@@ -52,7 +53,7 @@ def _scalar_load(dwords: int, buffer: bool = False) -> Callable[[Context, Parsed
         if len(first) != dwords:
             raise Fault("the result does not have the size of what is loaded")
         constant = np.int64(number).astype(np.uint64)
-        machine = ctx.machine
+        shared = ctx.shared
 
         def step(s: Group) -> None:
             address = s.d[pair] + constant
@@ -73,16 +74,16 @@ def _scalar_load(dwords: int, buffer: bool = False) -> Callable[[Context, Parsed
                         "a scalar buffer load beyond the buffer is not emulated",
                         int(np.argmin(limit)),
                     )
-            parts = ports.global_memory(
-                machine, s, np.ascontiguousarray(address), 4 * dwords, 4, None
+            parts = spaces.global_memory(
+                shared, s, np.ascontiguousarray(address), 4 * dwords, 4, None
             )
             if len(parts) == 1 and parts[0].mask is None:
-                values = ports.gather(parts[0].views, parts[0].offsets, dwords)
+                values = places.gather(parts[0].views, parts[0].offsets, dwords)
             else:
                 values = np.zeros((s.n, dwords), np.uint32)
                 for part in parts:
                     mask = np.ones(s.n, bool) if part.mask is None else part.mask
-                    values[mask] = ports.gather(part.views, part.offsets[mask], dwords)
+                    values[mask] = places.gather(part.views, part.offsets[mask], dwords)
             for at, number in enumerate(first):
                 s.su[number][...] = values[:, at]
 
@@ -97,8 +98,8 @@ for _n, _suffix in ((1, ""), (2, "x2"), (4, "x4"), (8, "x8"), (16, "x16")):
 
 
 def _time(ctx: Context, parsed: Parsed) -> Step:
-    put, machine = ctx.scalar_target(parsed.operands[0], "u64"), ctx.machine
-    return lambda s: put(s, np.full(s.n, machine.wave_instructions, np.uint64))
+    put, shared = ctx.scalar_target(parsed.operands[0], "u64"), ctx.shared
+    return lambda s: put(s, np.full(s.n, shared.clock, np.uint64))
 
 
 row("s_memtime s_memrealtime", _time, "s_memtime: counts instructions, not cycles")
@@ -162,19 +163,19 @@ def _lds_address(ctx: Context, operand: Operand) -> Callable[[Group, int], Array
 def _ds_read(size: int, how: str = "u") -> Callable[[Context, Parsed], Step]:
     def build(ctx: Context, parsed: Parsed) -> Step:
         move = Move(ctx, parsed.operands[0], size, how)
-        address, offset, machine = (
+        address, offset, shared = (
             _lds_address(ctx, parsed.operands[1]),
             parsed.number("offset"),
-            ctx.machine,
+            ctx.shared,
         )
 
         def step(s: Group) -> None:
-            parts = ports.lds(machine, s, address(s, offset), size, _ANY_BYTE, _active(s))
+            parts = spaces.lds(shared, s, address(s, offset), size, _ANY_BYTE, _active(s))
             if s.ds_queue:
-                ports.before_read(machine, s, parts, size)
-            if machine.race is not None:
-                machine.race.read(machine, s, parts, size)
-            move.fill(s, ports.load(parts, (s.n, LANES), size))
+                spaces.before_read(shared, s, parts, size)
+            if shared.race is not None:
+                shared.race.read(s, parts, size)
+            move.fill(s, places.load(parts, (s.n, LANES), size))
 
         return step
 
@@ -202,18 +203,18 @@ def _ds_read_transposed(bits: int) -> Callable[[Context, Parsed], Step]:
 
     def build(ctx: Context, parsed: Parsed) -> Step:
         move = Move(ctx, parsed.operands[0], size, "u")
-        address, machine = _lds_address(ctx, parsed.operands[1]), ctx.machine
+        address, shared = _lds_address(ctx, parsed.operands[1]), ctx.shared
         offset = parsed.number("offset")
 
         def step(s: Group) -> None:
             if not s.full:
                 raise Fault("a transposing read with lanes switched off is not emulated")
-            parts = ports.lds(machine, s, address(s, offset), size, _ANY_BYTE, _active(s))
+            parts = spaces.lds(shared, s, address(s, offset), size, _ANY_BYTE, _active(s))
             if s.ds_queue:
-                ports.before_read(machine, s, parts, size)
-            if machine.race is not None:
-                machine.race.read(machine, s, parts, size)
-            loaded = np.ascontiguousarray(ports.load(parts, (s.n, LANES), size))
+                spaces.before_read(shared, s, parts, size)
+            if shared.race is not None:
+                shared.race.read(s, parts, size)
+            loaded = np.ascontiguousarray(places.load(parts, (s.n, LANES), size))
             move.fill(s, transposed(loaded))
 
         return step
@@ -225,17 +226,17 @@ def _ds_read2(size: int, scale: int) -> Callable[[Context, Parsed], Step]:
     def build(ctx: Context, parsed: Parsed) -> Step:
         rows = ctx.rows(parsed.operands[0])
         half = size // 4
-        address, machine = _lds_address(ctx, parsed.operands[1]), ctx.machine
+        address, shared = _lds_address(ctx, parsed.operands[1]), ctx.shared
         offsets = [parsed.number(name) * scale for name in ("offset0", "offset1")]
 
         def step(s: Group) -> None:
             for which, offset in enumerate(offsets):
-                parts = ports.lds(machine, s, address(s, offset), size, 4, _active(s))
+                parts = spaces.lds(shared, s, address(s, offset), size, 4, _active(s))
                 if s.ds_queue:
-                    ports.before_read(machine, s, parts, size)
-                if machine.race is not None:
-                    machine.race.read(machine, s, parts, size)
-                values = ports.load(parts, (s.n, LANES), size)
+                    spaces.before_read(shared, s, parts, size)
+                if shared.race is not None:
+                    shared.race.read(s, parts, size)
+                values = places.load(parts, (s.n, LANES), size)
                 if which == 0:
                     first = values
             for at in range(half):
@@ -247,7 +248,7 @@ def _ds_read2(size: int, scale: int) -> Callable[[Context, Parsed], Step]:
     return build
 
 
-def _defer(machine: Any, s: Group, parts: list[ports.Part], values: Array, address: int) -> None:
+def _defer(shared: Shared, s: Group, parts: list[places.Part], values: Array, address: int) -> None:
     """Queue a write to LDS; it is done at the wait that covers it."""
     if parts:
         offsets, valid = parts[0].offsets, parts[0].mask
@@ -258,23 +259,24 @@ def _defer(machine: Any, s: Group, parts: list[ports.Part], values: Array, addre
 
 def _ds_write(size: int, how: str = "u") -> Callable[[Context, Parsed], Step]:
     def build(ctx: Context, parsed: Parsed) -> Step:
+        ctx.writes_lds_late = True
         move = Move(ctx, parsed.operands[1], size, how)
-        address, offset, machine = (
+        address, offset, shared = (
             _lds_address(ctx, parsed.operands[0]),
             parsed.number("offset"),
-            ctx.machine,
+            ctx.shared,
         )
         place = ctx.address
 
         def step(s: Group) -> None:
-            parts = ports.lds(machine, s, address(s, offset), size, _ANY_BYTE, _active(s))
-            if machine.race is not None:
-                machine.race.write(machine, s, parts, size)
+            parts = spaces.lds(shared, s, address(s, offset), size, _ANY_BYTE, _active(s))
+            if shared.race is not None:
+                shared.race.write(s, parts, size)
             if size < 4:
-                ports.settle(machine, s)
-                ports.store(parts, move.data(s), size)
+                spaces.settle(shared, s)
+                places.store(parts, move.data(s), size)
                 parts = []
-            _defer(machine, s, parts, move.data(s), place)
+            _defer(shared, s, parts, move.data(s), place)
 
         return step
 
@@ -283,18 +285,19 @@ def _ds_write(size: int, how: str = "u") -> Callable[[Context, Parsed], Step]:
 
 def _ds_write2(size: int, scale: int) -> Callable[[Context, Parsed], Step]:
     def build(ctx: Context, parsed: Parsed) -> Step:
+        ctx.writes_lds_late = True
         moves = [Move(ctx, op, size, "u") for op in parsed.operands[1:3]]
-        address, machine = _lds_address(ctx, parsed.operands[0]), ctx.machine
+        address, shared = _lds_address(ctx, parsed.operands[0]), ctx.shared
         offsets = [parsed.number(name) * scale for name in ("offset0", "offset1")]
 
         def step(s: Group) -> None:
-            ports.settle(machine, s)
+            spaces.settle(shared, s)
             for move, offset in zip(moves, offsets, strict=True):
-                parts = ports.lds(machine, s, address(s, offset), size, 4, _active(s))
-                if machine.race is not None:
-                    machine.race.write(machine, s, parts, size)
-                ports.store(parts, move.data(s), size)
-            _defer(machine, s, [], np.zeros((s.n, LANES, 1), np.uint32), 0)
+                parts = spaces.lds(shared, s, address(s, offset), size, 4, _active(s))
+                if shared.race is not None:
+                    shared.race.write(s, parts, size)
+                places.store(parts, move.data(s), size)
+            _defer(shared, s, [], np.zeros((s.n, LANES, 1), np.uint32), 0)
 
         return step
 
@@ -319,7 +322,7 @@ for _name, _size, _how in (
 ):
     row(f"ds_read_{_name}", _ds_read(_size, _how))
 for _bits in (16, 8):
-    row(f"ds_read_b64_tr_b{_bits}", _ds_read_transposed(_bits), since=GFX950)
+    row(f"ds_read_b64_tr_b{_bits}", _ds_read_transposed(_bits))
 for _name, _size, _how in (
     ("b8", 1, "u"),
     ("b16", 2, "u"),
@@ -444,8 +447,14 @@ OPS["cmpswap"] = Op(np.uint32, _compare_swap)
 OPS["cmpswap_x2"] = Op(np.uint64, _compare_swap)
 
 
+def _updated(
+    s: Group, parts: list[places.Part], op: Op, data: Array, returns: bool
+) -> Array | None:
+    return places.atomic(parts, (s.n, LANES), op.dtype, op.update, data, op.ufunc, returns)
+
+
 def _run_atomic(
-    s: Group, parts: list[ports.Part], op: Op, move: Move, returns: bool
+    s: Group, parts: list[places.Part], op: Op, move: Move, returns: bool
 ) -> Array | None:
     """The old values as uint32 [n, 64, dwords] where *returns*."""
     raw = move.data(s)
@@ -454,7 +463,7 @@ def _run_atomic(
         data = data[..., 0]
     if any(part.space == "scratch" for part in parts) and np.dtype(op.dtype).itemsize == 8:
         raise Fault("a 64-bit atomic on scratch memory")
-    old = ports.atomic(parts, (s.n, LANES), op.dtype, op.update, data, op.ufunc, returns)
+    old = _updated(s, parts, op, data, returns)
     return None if old is None else old[..., None].view(np.uint32)
 
 
@@ -493,22 +502,24 @@ def _ds_atomic(name: str, returns: bool) -> Callable[[Context, Parsed], Step]:
         op = _ds_op(ctx, name)
         size = np.dtype(op.dtype).itemsize
         base = 1 if returns else 0
-        address, offset, machine = (
+        address, offset, shared = (
             _lds_address(ctx, parsed.operands[base]),
             parsed.number("offset"),
-            ctx.machine,
+            ctx.shared,
         )
         data = [Move(ctx, operand, size, "u") for operand in parsed.operands[base + 1 :]]
         target = Move(ctx, parsed.operands[0], size, "u") if returns else None
 
         def step(s: Group) -> None:
-            parts = ports.lds(machine, s, address(s, offset), size, size, _active(s))
+            parts = spaces.lds(shared, s, address(s, offset), size, size, _active(s))
             if s.ds_queue:
-                ports.before_read(machine, s, parts, size)
+                spaces.before_read(shared, s, parts, size)
             values = [np.ascontiguousarray(move.data(s)).view(op.dtype)[..., 0] for move in data]
             # DS compare-and-swap has the comparison first, then the replacement.
             operand = np.stack(values[::-1], axis=-1) if len(values) == 2 else values[0]
-            old = ports.atomic(parts, (s.n, LANES), op.dtype, op.update, operand, op.ufunc, returns)
+            old = places.atomic(
+                parts, (s.n, LANES), op.dtype, op.update, operand, op.ufunc, returns
+            )
             if target is not None and old is not None:
                 target.fill(s, old[..., None].view(np.uint32))
 
@@ -583,7 +594,7 @@ def _swizzle(ctx: Context, parsed: Parsed) -> Step:
     d, a = ctx.rows(parsed.operands[0])[0], ctx.rows(parsed.operands[1])[0]
     # From the encoding: the text names the patterns.
     parsed.modifiers.get("offset")
-    number = int.from_bytes(ctx.machine.program.instructions[ctx.address].data[:2], "little")
+    number = int.from_bytes(ctx.data[:2], "little")
     lane = np.arange(LANES)
     if number & 0x8000:
         lanes = lane & ~3 | (number >> 2 * (lane & 3) & 3)
@@ -638,7 +649,7 @@ def _vector_address(ctx: Context, parsed: Parsed, at: int, space: str) -> Getter
     return lambda s: s.u[row_at].astype(np.uint64) + (s.d[pair] + constant)[:, None]
 
 
-_PORTS = {"global": ports.global_memory, "flat": ports.flat, "scratch": ports.scratch}
+_PORTS = {"global": spaces.global_memory, "flat": spaces.flat, "scratch": spaces.scratch}
 
 
 def _vector_load(space: str, size: int, how: str) -> Callable[[Context, Parsed], Step]:
@@ -646,13 +657,13 @@ def _vector_load(space: str, size: int, how: str) -> Callable[[Context, Parsed],
 
     def build(ctx: Context, parsed: Parsed) -> Step:
         move = Move(ctx, parsed.operands[0], size, how)
-        address, machine = _vector_address(ctx, parsed, 1, space), ctx.machine
+        address, shared = _vector_address(ctx, parsed, 1, space), ctx.shared
 
         def step(s: Group) -> None:
-            parts = port(machine, s, address(s), size, _ANY_BYTE, _active(s))
+            parts = port(shared, s, address(s), size, _ANY_BYTE, _active(s))
             if s.ds_queue and space == "flat":
-                ports.before_read(machine, s, parts, size)
-            move.fill(s, ports.load(parts, (s.n, LANES), size))
+                spaces.before_read(shared, s, parts, size)
+            move.fill(s, places.load(parts, (s.n, LANES), size))
 
         return step
 
@@ -668,13 +679,13 @@ def _vector_store(space: str, size: int, how: str) -> Callable[[Context, Parsed]
         else:
             data, parts_at = 1, parsed._replace(operands=(parsed.operands[0], *parsed.operands[2:]))
         move = Move(ctx, parsed.operands[data], size, how)
-        address, machine = _vector_address(ctx, parts_at, 0, space), ctx.machine
+        address, shared = _vector_address(ctx, parts_at, 0, space), ctx.shared
 
         def step(s: Group) -> None:
-            parts = port(machine, s, address(s), size, _ANY_BYTE, _active(s))
+            parts = port(shared, s, address(s), size, _ANY_BYTE, _active(s))
             if space == "flat":
-                ports.settle(machine, s)
-            ports.store(parts, move.data(s), size)
+                spaces.settle(shared, s)
+            places.store(parts, move.data(s), size)
 
         return step
 
@@ -692,14 +703,14 @@ def _vector_atomic(space: str, name: str) -> Callable[[Context, Parsed], Step]:
         move = Move(ctx, operands[1], _size_of(op, name), "u")
         target = Move(ctx, parsed.operands[0], unit, "u") if returns else None
         bare = parsed._replace(operands=(operands[0], *operands[2:]))
-        address, machine = _vector_address(ctx, bare, 0, space), ctx.machine
+        address, shared = _vector_address(ctx, bare, 0, space), ctx.shared
         # The memory keeps the denormals of float32, LDS does as the mode says.
         mixed = name == "add_f32" and ctx.flushes_in("f32")
 
         def step(s: Group) -> None:
-            parts = port(machine, s, address(s), unit, unit, _active(s))
+            parts = port(shared, s, address(s), unit, unit, _active(s))
             if s.ds_queue and space == "flat":
-                ports.before_read(machine, s, parts, unit)
+                spaces.before_read(shared, s, parts, unit)
             if mixed and any(part.space == "lds" for part in parts):
                 raise Fault("an atomic on floats in LDS with flushed denormals is not emulated")
             old = _run_atomic(s, parts, op, move, returns)
@@ -768,10 +779,11 @@ def _dma(ctx: Context, name: str, offset: int) -> Callable[[Group, Array], None]
     """
     if name not in _DMA_SIZES:
         raise Fault(f"a load of {name} has no way to LDS")
+    ctx.writes_lds_late = True
     size = _DMA_SIZES[name]
     stride = 16 if size > 4 else 4
     place = np.arange(LANES, dtype=np.uint32) * np.uint32(stride) + np.uint32(offset & 0xFFFF_FFFF)
-    machine, address = ctx.machine, ctx.address
+    shared, address = ctx.shared, ctx.address
     signed = name.startswith("s")
 
     def send(s: Group, values: Array) -> None:
@@ -780,9 +792,9 @@ def _dma(ctx: Context, name: str, offset: int) -> Callable[[Group, Array], None]
                 values.astype(np.int8 if size == 1 else np.int16).astype(np.int32).view(np.uint32)
             )
         where = s.su[M0][:, None] + place
-        parts = ports.lds(machine, s, where, max(size, 4), 4, _active(s))
-        if machine.race is not None:
-            machine.race.write(machine, s, parts, max(size, 4), flying=True)
+        parts = spaces.lds(shared, s, where, max(size, 4), 4, _active(s))
+        if shared.race is not None:
+            shared.race.write(s, parts, max(size, 4), flying=True)
         if parts:
             entry = Deferred(address, parts[0].offsets, values, parts[0].mask)
         else:
@@ -798,12 +810,12 @@ def _global_lds(name: str) -> Callable[[Context, Parsed], Step]:
     size = _DMA_SIZES[name]
 
     def build(ctx: Context, parsed: Parsed) -> Step:
-        address, machine = _vector_address(ctx, parsed, 0, "global"), ctx.machine
+        address, shared = _vector_address(ctx, parsed, 0, "global"), ctx.shared
         send = _dma(ctx, name, parsed.number("offset"))
 
         def step(s: Group) -> None:
-            parts = ports.global_memory(machine, s, address(s), size, _ANY_BYTE, _active(s))
-            send(s, ports.load(parts, (s.n, LANES), size))
+            parts = spaces.global_memory(shared, s, address(s), size, _ANY_BYTE, _active(s))
+            send(s, places.load(parts, (s.n, LANES), size))
 
         return step
 
@@ -813,7 +825,7 @@ def _global_lds(name: str) -> Callable[[Context, Parsed], Step]:
 for _name in ("ubyte", "sbyte", "ushort", "sshort", "dword"):
     row(f"global_load_lds_{_name}", _global_lds(_name), inert=CACHE)
 for _name in ("dwordx3", "dwordx4"):
-    row(f"global_load_lds_{_name}", _global_lds(_name), inert=CACHE, since=GFX950)
+    row(f"global_load_lds_{_name}", _global_lds(_name), inert=CACHE)
 
 
 # Buffers.
@@ -935,34 +947,34 @@ def _check_carry(s: Group, offset: Array, records: Array) -> None:
 
 
 def _range_load(
-    machine: Any, s: Group, address: Array, lanes: list[Array] | None, size: int
+    shared: Shared, s: Group, address: Array, lanes: list[Array] | None, size: int
 ) -> Array:
     """Load with out-of-range dwords as 0."""
     active = _active(s)
     if lanes is None:
-        parts = ports.global_memory(machine, s, address, size, _ANY_BYTE, active)
-        return ports.load(parts, (s.n, LANES), size)
+        parts = spaces.global_memory(shared, s, address, size, _ANY_BYTE, active)
+        return places.load(parts, (s.n, LANES), size)
     everything = lanes[0]
     for one in lanes[1:]:
         everything = everything & one
     same = all(bool((one == everything).all()) for one in lanes)
     if same:
         mask = everything if active is None else everything & active
-        parts = ports.global_memory(machine, s, address, size, _ANY_BYTE, mask)
-        return ports.load(parts, (s.n, LANES), size)
+        parts = spaces.global_memory(shared, s, address, size, _ANY_BYTE, mask)
+        return places.load(parts, (s.n, LANES), size)
     out = np.zeros((s.n, LANES, len(lanes)), np.uint32)
     for at, one in enumerate(lanes):
         mask = one if active is None else one & active
-        parts = ports.global_memory(machine, s, address + np.uint64(4 * at), 4, _ANY_BYTE, mask)
-        out[..., at] = ports.load(parts, (s.n, LANES), 4)[..., 0]
+        parts = spaces.global_memory(shared, s, address + np.uint64(4 * at), 4, _ANY_BYTE, mask)
+        out[..., at] = places.load(parts, (s.n, LANES), 4)[..., 0]
     return out
 
 
 def _buffer_load(name: str, size: int, how: str) -> Callable[[Context, Parsed], Step]:
     def build(ctx: Context, parsed: Parsed) -> Step:
-        machine = ctx.machine
+        shared = ctx.shared
         if "lds" in parsed.modifiers:
-            processor = machine.co.target.processor
+            processor = shared.processor
             if size > 4 and not processor.family.wide_lds_loads:
                 raise Fault(f"{processor.name} has no {parsed.mnemonic} to LDS")
             buffer = Buffer(ctx, parsed, 0)
@@ -970,7 +982,7 @@ def _buffer_load(name: str, size: int, how: str) -> Callable[[Context, Parsed], 
 
             def to_lds(s: Group) -> None:
                 address, lanes = buffer.addresses(s, size, False)
-                send(s, _range_load(machine, s, address, lanes, size))
+                send(s, _range_load(shared, s, address, lanes, size))
 
             return to_lds
         buffer = Buffer(ctx, parsed, 1)
@@ -978,7 +990,7 @@ def _buffer_load(name: str, size: int, how: str) -> Callable[[Context, Parsed], 
 
         def step(s: Group) -> None:
             address, lanes = buffer.addresses(s, size, False)
-            move.fill(s, _range_load(machine, s, address, lanes, size))
+            move.fill(s, _range_load(shared, s, address, lanes, size))
 
         return step
 
@@ -987,24 +999,24 @@ def _buffer_load(name: str, size: int, how: str) -> Callable[[Context, Parsed], 
 
 def _buffer_store(size: int, how: str) -> Callable[[Context, Parsed], Step]:
     def build(ctx: Context, parsed: Parsed) -> Step:
-        machine, buffer = ctx.machine, Buffer(ctx, parsed, 1)
+        shared, buffer = ctx.shared, Buffer(ctx, parsed, 1)
         move = Move(ctx, parsed.operands[0], size, how)
 
         def step(s: Group) -> None:
             address, lanes = buffer.addresses(s, size, False)
             values, active = move.data(s), _active(s)
             if lanes is None:
-                ports.store(
-                    ports.global_memory(machine, s, address, size, _ANY_BYTE, active), values, size
+                places.store(
+                    spaces.global_memory(shared, s, address, size, _ANY_BYTE, active), values, size
                 )
                 return
             for at, one in enumerate(lanes):
                 mask = one if active is None else one & active
                 width = min(size, 4)
-                parts = ports.global_memory(
-                    machine, s, address + np.uint64(4 * at), width, _ANY_BYTE, mask
+                parts = spaces.global_memory(
+                    shared, s, address + np.uint64(4 * at), width, _ANY_BYTE, mask
                 )
-                ports.store(parts, values[..., at : at + 1], width)
+                places.store(parts, values[..., at : at + 1], width)
 
         return step
 
@@ -1015,7 +1027,7 @@ def _buffer_atomic(name: str) -> Callable[[Context, Parsed], Step]:
     op = OPS[name]
 
     def build(ctx: Context, parsed: Parsed) -> Step:
-        machine, buffer = ctx.machine, Buffer(ctx, parsed, 1)
+        shared, buffer = ctx.shared, Buffer(ctx, parsed, 1)
         returns = "sc0" in parsed.modifiers or "glc" in parsed.modifiers
         unit = np.dtype(op.dtype).itemsize
         move = Move(ctx, parsed.operands[0], _size_of(op, name), "u")
@@ -1030,7 +1042,7 @@ def _buffer_atomic(name: str) -> Callable[[Context, Parsed], Step]:
             mask = _active(s)
             if lanes is not None:
                 mask = lanes[0] if mask is None else lanes[0] & mask
-            parts = ports.global_memory(machine, s, address, unit, unit, mask)
+            parts = spaces.global_memory(shared, s, address, unit, unit, mask)
             old = _run_atomic(s, parts, op, move, returns)
             if returns and target is not None and old is not None:
                 target.fill(s, old)
@@ -1045,5 +1057,4 @@ for _name, _size, _how in LOADS:
 for _name, _size, _how in STORES:
     row(f"buffer_store_{_name}", _buffer_store(_size, _how), inert=CACHE)
 for _name, _one in OPS.items():
-    _since = GFX950 if _name == "pk_add_bf16" else GFX942
-    row(f"buffer_atomic_{_name}", _buffer_atomic(_name), _one.note, SCOPE, _since)
+    row(f"buffer_atomic_{_name}", _buffer_atomic(_name), _one.note, SCOPE)

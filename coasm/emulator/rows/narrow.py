@@ -20,7 +20,7 @@ from coasm.emulator.errors import Fault
 from coasm.emulator.rows.context import FP16_OVFL, Array, Context, Getter, Step, store
 from coasm.emulator.rows.floats import to_bf16
 from coasm.emulator.rows.matrix import FORMATS, Format, values_of
-from coasm.emulator.rows.table import GFX950, row
+from coasm.emulator.rows.table import row
 from coasm.emulator.state.waves import LANES, Group
 from coasm.isa import Literal, Parsed, Register
 
@@ -30,7 +30,7 @@ _NOTE = "the payload of an 8-bit NaN is that of ml_dtypes"
 
 
 def _format(ctx: Context, name: str) -> Format:
-    fnuz = ctx.machine.fnuz and name in ("fp8", "bf8")
+    fnuz = ctx.shared.processor.family.fnuz and name in ("fp8", "bf8")
     return FORMATS[name + "_fnuz" if fnuz else name]
 
 
@@ -220,12 +220,9 @@ def _two_sources(ctx: Context, parsed: Parsed, kind: str) -> Callable[[Group], l
 _SCALES = "a scale is the power of two that its exponent says"
 for _name in ("fp8", "bf8", "fp4"):
     for _kind in ("f32", "f16", "bf16"):
-        row(
-            f"v_cvt_scalef32_pk_{_kind}_{_name}", _scaled_widen(_name, _kind), _SCALES, since=GFX950
-        )
+        row(f"v_cvt_scalef32_pk_{_kind}_{_name}", _scaled_widen(_name, _kind), _SCALES)
         row(
             f"v_cvt_scalef32_pk_{_name}_{_kind}",
             _scaled_narrow(_name, _kind),
             _SCALES,
-            since=GFX950,
         )

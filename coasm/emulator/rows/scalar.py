@@ -505,25 +505,3 @@ row(
     _nothing,
     inert=ALL,
 )
-
-
-def _getpc(ctx: Context, parsed: Parsed) -> Step:
-    put = ctx.scalar_target(parsed.operands[0], "u64")
-    value = ctx.machine.code_base + ctx.address + 4
-    return lambda s: put(s, np.full(s.n, value, np.uint64))
-
-
-def _getreg(ctx: Context, parsed: Parsed) -> Step:
-    from coasm.emulator.engine.control import hardware_register
-
-    ctx.take(parsed.operands[1])
-    name, first, bits = hardware_register(parsed.operands[1])
-    if name not in ("MODE", "1"):
-        raise Fault(f"reading the hardware register {name} is not emulated")
-    value = ctx.mode >> first & (1 << bits) - 1
-    put = ctx.scalar_target(parsed.operands[0], "u32")
-    return lambda s: put(s, np.full(s.n, value, np.uint32))
-
-
-row("s_getpc_b64", _getpc)
-row("s_getreg_b32", _getreg)

@@ -7,17 +7,11 @@ Direct-to-LDS loads count as writes from when they start to when a wait has seen
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.rows.context import Array
-from coasm.emulator.state.spaces import Part, covered
+from coasm.emulator.state.places import Array, Part, covered
 from coasm.emulator.state.waves import Deferred, Group
-
-if TYPE_CHECKING:
-    from coasm.emulator.machine import Machine
 
 __all__ = ["Race"]
 
@@ -57,7 +51,7 @@ class Race:
                 int(rows[at]),
             )
 
-    def read(self, machine: Machine, s: Group, parts: list[Part], size: int) -> None:
+    def read(self, s: Group, parts: list[Part], size: int) -> None:
         """Lanes read: nobody else may have written since the last barrier."""
         if not parts:
             return
@@ -73,9 +67,7 @@ class Race:
         self.reader[dwords] = np.where(self.reader[dwords] != waves, _MANY, self.reader[dwords])
         self.was_read[dwords] = epochs
 
-    def write(
-        self, machine: Machine, s: Group, parts: list[Part], size: int, *, flying: bool = False
-    ) -> None:
+    def write(self, s: Group, parts: list[Part], size: int, *, flying: bool = False) -> None:
         """Lanes write: nobody else may have read or written since the last barrier."""
         if not parts:
             return
@@ -93,7 +85,7 @@ class Race:
         if flying:
             self.flying[dwords] = waves
 
-    def landed(self, machine: Machine, s: Group, entry: Deferred) -> None:
+    def landed(self, s: Group, entry: Deferred) -> None:
         """A direct-to-LDS load has ended: its dwords are written now."""
         mask = np.ones(entry.index.shape, bool) if entry.valid is None else entry.valid
         first = entry.index[mask] >> 2

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from coasm.emulator import machine
-from coasm.emulator.rows.context import Step
+from coasm.emulator.engine.blocks import Blocks, nothing
+from coasm.emulator.errors import Fault
+from coasm.emulator.rows.context import Context, Step
+from coasm.isa import Parsed
 from coasm.llvm import Llvm
 from tests.emulator.harness import assemble, run
 from tests.emulator.pseudocode.cases import BANKS, DST, MASK_REGISTER, SCALAR_BANKS
@@ -192,27 +194,23 @@ def _around(case: Case) -> Iterator[str]:
 def _refusals() -> Iterator[dict[int, str]]:
     """What the emulator refuses, by address, is noted and passed over; ends of cases are -1."""
     found: dict[int, str] = {}
-    prepare, refuse = machine.Machine._step, machine._raiser
-    texts: list[str] = []
+    prepare = Blocks._prepare
 
-    def note(text: str) -> Step:
-        texts.append(text)
-        return lambda s: None
-
-    def step(self: Any, context: Any, parsed: Any, notes: Any) -> Step:
-        texts.clear()
-        made = prepare(self, context, parsed, notes)
-        if texts:
-            found[context.address] = texts[0]
-        elif parsed.mnemonic == "s_mov_b64" and context.access.writes == _MARK:
+    def noting(self: Blocks, context: Context, parsed: Parsed) -> Step:
+        try:
+            made = prepare(self, context, parsed)
+        except Fault as fault:
+            found[context.address] = str(fault)
+            return nothing
+        if parsed.mnemonic == "s_mov_b64" and context.access.writes == _MARK:
             found[context.address] = ""
         return made
 
-    machine.Machine._step, machine._raiser = step, note  # type: ignore[method-assign]
+    Blocks._prepare = noting  # type: ignore[method-assign]
     try:
         yield found
     finally:
-        machine.Machine._step, machine._raiser = prepare, refuse  # type: ignore[method-assign]
+        Blocks._prepare = prepare  # type: ignore[method-assign]
 
 
 def _refused(found: dict[int, str]) -> dict[int, str]:

@@ -4,34 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
 
-if TYPE_CHECKING:
-    from coasm.emulator.engine.program import Program
+from coasm.emulator.engine.program import Program
+from coasm.emulator.options import Coverage
 
-__all__ = ["Coverage", "coverage_of"]
+__all__ = ["coverage_of"]
 
 #: What assemblers and linkers fill gaps between functions with.
 _PADDING = ("s_nop", "s_code_end")
-
-
-class Coverage(NamedTuple):
-    """Addresses of instructions, in the code object.
-
-    ``code`` is the kernel's own code and that of each function of which something was executed,
-    without the padding behind it. ``executed`` were executed by at least one wave. ``asleep`` were
-    only executed while EXEC switched off every lane that they could have worked on: they did
-    nothing.
-    """
-
-    code: frozenset[int] = frozenset()
-    executed: frozenset[int] = frozenset()
-    asleep: frozenset[int] = frozenset()
-
-    def also(self, other: Coverage) -> Coverage:
-        """This launch and another one of the same code object together."""
-        executed = self.executed | other.executed
-        return Coverage(self.code | other.code, executed, (self.asleep | other.asleep) - executed)
 
 
 def coverage_of(program: Program, executed: Iterable[int], asleep: Iterable[int]) -> Coverage:
