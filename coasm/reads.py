@@ -20,7 +20,10 @@ from coasm.codeobject import CodeObject, Kernel
 from coasm.descriptor import resources
 from coasm.flow.cfg import Graph
 from coasm.flow.forward import forward
+from coasm.isa.access import roles
 from coasm.isa.flow import flow_of
+from coasm.isa.kinds import bytes_loaded, is_a
+from coasm.isa.table import Slot
 
 __all__ = ["Load", "Reads", "kernarg_reads"]
 
@@ -69,31 +72,12 @@ class _Value(NamedTuple):
 _HIGH = _Value("high")
 _MIXED = _Value("mixed")  # different parts of the pointer or arguments on different ways here
 
+_Operation = tuple[tuple[str, Slot], ...]
 _State = dict[str, _Value]  # register ("s4", "v10") → value; others hold nothing of interest
 
 _REGISTER = re.compile(r"([sva])(?:(\d+)|\[(\d+):(\d+)\])$")
-_SMEM = re.compile(r"s_load_(dword|b32|b64|b96|b128|b256|b512|[iu](?:8|16))(?:x(\d+))?$")
-_SMEM_BYTES = {"b64": 8, "b96": 12, "b128": 16, "b256": 32, "b512": 64}
-_SMEM_BYTES |= {"i8": 1, "u8": 1, "i16": 2, "u16": 2, "b32": 4}
-_VMEM = re.compile(r"(?:global|flat)_load_(\w+)$")
-_VMEM_BYTES = {
-    **{"ubyte": 1, "sbyte": 1, "u8": 1, "i8": 1, "ushort": 2, "sshort": 2, "u16": 2, "i16": 2},
-    **{"dword": 4, "dwordx2": 8, "dwordx3": 12, "dwordx4": 16},
-    **{"b32": 4, "b64": 8, "b96": 12, "b128": 16},
-    **{"short_d16": 2, "short_d16_hi": 2, "ubyte_d16": 1, "ubyte_d16_hi": 1},
-    **{"sbyte_d16": 1, "sbyte_d16_hi": 1},
-}
 _MOVES = frozenset(
     ("s_mov_b32", "s_movk_i32", "s_mov_b64", "v_mov_b32_e32", "v_mov_b32", "v_readfirstlane_b32")
-)
-# Their first operand is read, not written.
-_FIRST_IS_SOURCE = re.compile(
-    r"s_cmp|s_bitcmp|s_store|s_scratch_store|s_buffer_store|s_atomic|s_dcache|s_setreg|s_set_gpr"
-    r"|s_setprio|s_send|s_trap|s_set_?pc|s_cbranch|s_wait|s_barrier|s_prefetch"
-)
-# Their first operand is read or written: stores, atomics, loads that go to LDS.
-_FIRST_IS_EITHER = re.compile(
-    r"(?:global|flat|scratch|buffer|tbuffer|image|ds)_(?!load(?!_lds)|read)"
 )
 
 
@@ -109,6 +93,7 @@ def kernarg_reads(co: CodeObject, kernel: Kernel, graph: Graph) -> Reads:
 class _Walk:
     def __init__(self, co: CodeObject, kernel: Kernel, graph: Graph) -> None:
         self.graph = graph
+        self.instructions = co.target.processor.family.instructions
         self.read: set[int] = set()
         self.loads: set[Load] = set()
         self.address = 0  # of the instruction that is followed
@@ -164,23 +149,26 @@ class _Walk:
         operands = _operands(instruction.registers or instruction.operands)
         if not operands:
             return
-        for value in _sources(mnemonic, operands, state):
+        operation = roles(
+            mnemonic, instruction.registers or instruction.operands, self.instructions
+        )
+        if operation is None:
+            # What it reads and writes is not described: the pointer may be lost here.
+            operation = tuple((operand, Slot("x")) for operand in operands)
+        sources = _held(operation, "sxk", state)
+        for value in sources:
             if value.kind == "argument":
                 self.read.update(range(value.number, value.number + 4))
         result = self._follow(mnemonic, operands, state)
         if result is None:
             # Something that is not followed: losing a part of the pointer makes the rest unknown.
-            if any(v.kind in ("low", "high", "mixed") for v in _sources(mnemonic, operands, state)):
+            if any(v.kind in ("low", "high", "mixed") for v in sources):
                 self.complete = False
             result = {}
-        if "movrel" in mnemonic:
+        if is_a(mnemonic, "relative register"):
             self.complete = False  # a register by a number that is not known here
-        if not _FIRST_IS_SOURCE.match(mnemonic):
-            written = list(_registers(operands[0]))
-            if mnemonic.startswith("v_") and len(operands) > 1 and _carry(mnemonic):
-                written += _registers(operands[1])
-            for register in written:
-                state.pop(register, None)
+        for register in _of(operation, "dxk"):
+            state.pop(register, None)
         state.update(result)
 
     def _follow(self, mnemonic: str, operands: Sequence[str], state: _State) -> _State | None:
@@ -193,16 +181,13 @@ class _Walk:
             registers = _registers(operand)
             return state.get(registers[0]) if len(registers) == 1 else None
 
-        match = _SMEM.match(mnemonic)
-        if match:
-            size = _SMEM_BYTES.get(match[1], 4 * int(match[2] or 1))
+        size = bytes_loaded(mnemonic)
+        if size and is_a(mnemonic, "scalar"):
             return self._load(state, operands[1], operands[2:], size)
-        match = _VMEM.match(mnemonic)
-        if match and match[1] in _VMEM_BYTES and len(operands) > 1:
-            size = _VMEM_BYTES[match[1]]
+        if size and len(operands) > 1:
             # global: address, then a scalar base or off; flat: the address alone.
             address, *more = " ".join(operands[1:3]).split()
-            if match[0].startswith("global") and more and more[0] != "off":
+            if is_a(mnemonic, "global") and more and more[0] != "off":
                 return self._load(state, more[0], [address, *more[1:]], size)
             return self._load(state, address, more, size)
         written = _registers(operands[0])
@@ -286,7 +271,7 @@ def _named(text: str, registers: str) -> tuple[str, frozenset[str], bool]:
     mnemonic, _, rest = text.partition(" ")
     parts = _operands(registers or rest.strip())
     named = frozenset(register for part in parts for register in _registers(part))
-    return mnemonic, named, mnemonic in _MOVES or "movrel" in mnemonic
+    return mnemonic, named, mnemonic in _MOVES or is_a(mnemonic, "relative register")
 
 
 def _preload_offset(kernel: Kernel) -> int:
@@ -337,40 +322,19 @@ def _registers(operand: str) -> tuple[str, ...]:
     return tuple(f"{match[1]}{n}" for n in range(int(match[3]), int(match[4]) + 1))
 
 
-def _sources(mnemonic: str, operands: Sequence[str], state: _State) -> list[_Value]:
-    """The values of interest that an instruction may read."""
-    read = _FIRST_IS_SOURCE.match(mnemonic) or _FIRST_IS_EITHER.match(mnemonic)
-    first = 0 if read or _reads_result(mnemonic) else 1
+def _held(operation: _Operation, which: str, state: _State) -> list[_Value]:
+    """The values of interest in the operands whose roles are in *which*."""
+    return [state[register] for register in _of(operation, which) if register in state]
+
+
+def _of(operation: _Operation, which: str) -> list[str]:
+    """The registers of the operands whose roles are in *which*."""
     return [
-        state[register]
-        for operand in operands[first:]
+        register
+        for operand, slot in operation
+        if slot.role in which
         for register in _registers(operand)
-        if register in state
     ]
-
-
-def _reads_result(mnemonic: str) -> bool:
-    """Whether the first operand is read as well as written."""
-    return mnemonic.startswith(
-        (
-            "s_addk",
-            "s_mulk",
-            "s_cmpk",
-            "s_cmov",
-            "s_bitset",
-            "v_fmac",
-            "v_mac",
-            "v_swap",
-            "v_writelane",
-        )
-    )
-
-
-def _carry(mnemonic: str) -> bool:
-    """Whether a vector instruction writes its second operand too."""
-    return "_co_" in mnemonic or mnemonic.startswith(
-        ("v_div_scale", "v_mad_u64", "v_mad_i64", "v_swap")
-    )
 
 
 @cache

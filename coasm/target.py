@@ -121,7 +121,7 @@ class Family(NamedTuple):
     pk_f32_op_sel_bug: bool = False
     #: S_NOP's operand has four bits. Source: CDNA3 and CDNA4 ISA guides, S_NOP.
     nop_of_4_bits: bool = False
-    #: The column of :mod:`coasm.linter.rules` and :mod:`coasm.linter.passes` that is for it;
+    #: The column of :mod:`coasm.linter.rules` and :mod:`coasm.isa.passes` that is for it;
     #: empty where lint has no rules for wait states and waits.
     wait_states: str = ""
     #: Whether the emulator runs its kernels.

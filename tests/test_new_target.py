@@ -124,7 +124,7 @@ def test_a_target_without_rules_says_which_have_some(
 
 
 #: Where a target may be named: columns of tables, and the kernels that exist for it alone.
-_NAME_ONE = ("linter/rules/", "linter/passes.py", "launch/families/f4gemm/")
+_NAME_ONE = ("linter/rules/", "isa/passes.py", "launch/families/f4gemm/")
 _VERSION = re.compile(r"\b(processor|proc)\.version\b")
 
 

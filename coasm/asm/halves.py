@@ -9,18 +9,12 @@ from coasm.asm.decode import decode, features
 from coasm.asm.dump import DATA_DIRECTIVES
 from coasm.asm.probe import decode_bytes
 from coasm.codeobject import CodeObject
+from coasm.isa.kinds import is_a
 from coasm.llvm import Llvm
 
 __all__ = ["leaves_unsaid", "without_halves"]
 
-#: Vector instructions with an operand of 16 or 8 bits; every other prints the same with halves.
-_NARROW = re.compile(r"v_\w*(?:16|8)")
 _HALF, _LOWER = re.compile(r"\bv\d+\.[lh]\b"), re.compile(r"\b(v\d+)\.l\b")
-#: Instructions with an operand of 16 bits that is half a register; packed ones take it whole.
-_HALVES = re.compile(
-    r"v_(?!pk_|permlane|s?wmma|dot|cvt_(?:scale|pk|sr))(?:\w+_)?(?:bf|[fiub])16"
-    r"(?:_(?:[fiu](?:32|64)|fp8|bf8))?(?:_e32|_e64)?$"
-)
 #: GFX10 and later: the top bits of a VOP3 encoding, and its four op_sel bits.
 _VOP3, _OP_SEL = 0x35, 0x7800
 #: v128 to v255: the upper half of a register in the shorter encodings of 16-bit instructions.
@@ -37,7 +31,7 @@ def without_halves(co: CodeObject, llvm: Llvm, code: dict[int, Code]) -> dict[in
     halved = {
         index: [
             at
-            for at in section_code.positions(_NARROW.match)
+            for at in section_code.positions(lambda name: is_a(name, "narrow"))
             if _HALF.search(section_code.texts[at])
         ]
         for index, section_code in code.items()
@@ -54,7 +48,7 @@ def without_halves(co: CodeObject, llvm: Llvm, code: dict[int, Code]) -> dict[in
         return None if leaves_unsaid(whole) else whole
     printed = {data: _LOWER.sub(r"\1", text) for data, text in texts.items()}
     upper = {data: text for data, text in printed.items() if _HALF.search(text)}
-    if any(_HALVES.match(t.split()[0]) and not _is_vop3(data) for data, t in upper.items()):
+    if any(is_a(t.split()[0], "halves") and not _is_vop3(data) for data, t in upper.items()):
         return None  # the shorter encodings have nothing that could name it
     if upper:
         rows = decode_bytes(co, llvm, b"".join(upper), [0], ",".join(features(co))) or []
@@ -96,12 +90,12 @@ def leaves_unsaid(code: dict[int, Code]) -> bool:
     return any(section_code.undecoded for section_code in code.values()) or any(
         _leaves_out(section_code.texts[at], section_code.bytes_at(at))
         for section_code in code.values()
-        for at in section_code.positions(_HALVES.match)
+        for at in section_code.positions(lambda name: is_a(name, "halves"))
     )
 
 
 def _leaves_out(text: str, data: bytes) -> bool:
-    if "op_sel" in text or not _HALVES.match(text.partition(" ")[0]):
+    if "op_sel" in text or not is_a(text.partition(" ")[0], "halves"):
         return False
     if _is_vop3(data):
         return int.from_bytes(data[:4], "little") & _OP_SEL != 0 and len(data) >= 8

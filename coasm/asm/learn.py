@@ -330,7 +330,7 @@ def _decodes_alike(subject: Subject, found: dict[int, tuple[Instruction, bytes]]
 def _same_text(printed: str, text: str) -> bool:
     if printed == text:
         return True
-    if not printed.startswith("s_") or not is_direct(printed.split(None, 1)[0]):
+    if not is_direct(printed.split(None, 1)[0]):
         return False
     # The operand of a branch is a label in the text and a number in print.
     one, other = (re.split(r"[ ,]+", t)[:-1] for t in (printed, text))

@@ -21,6 +21,7 @@ from coasm.codeobject import CodeObject
 from coasm.codeobject.elf import SHT_REL
 from coasm.errors import UnsupportedError
 from coasm.isa.flow import flow_of
+from coasm.isa.kinds import is_a
 
 __all__ = ["CodeReference", "Pointer", "References", "find_references", "gives_address"]
 
@@ -36,12 +37,9 @@ _GOT_KINDS = {
     "rel32@hi": "gotpcrel32@hi",
     "rel64": "gotpcrel",  # 32 bits of it: the table lies behind the code, less than 4 GiB away
 }
-_READS_PC = re.compile("s_getpc_b64|s_get_pc_i64|s_add_pc_i64")
 _SGPRS = re.compile(r"(?<![\w.])s(?:(\d+)|\[(\d+):(\d+)\])")
 _LOW = ("s_add_u32", "s_add_co_u32")
 _HIGH = ("s_addc_u32", "s_add_co_ci_u32")
-#: Scalar instructions that leave SCC alone: they may stand between the two adds.
-_KEEPS_SCC = ("s_mov", "s_load", "s_nop", "s_wait", "s_delay", "s_get_pc", "s_getpc", "s_sext")
 
 
 class CodeReference(NamedTuple):
@@ -90,7 +88,16 @@ class References(NamedTuple):
 
 def gives_address(item: Instruction) -> bool:
     """Whether an instruction reads the program counter into registers."""
-    return item.text.startswith(("s_getpc_b64", "s_get_pc_i64"))
+    return is_a(item.mnemonic, "reads PC")
+
+
+def _uses_pc(mnemonic: str) -> bool:
+    return is_a(mnemonic, "relative to PC")
+
+
+def _may_change_scc(mnemonic: str) -> bool:
+    """What may not stand between the two adds."""
+    return is_a(mnemonic, "scalar") and not is_a(mnemonic, "keeps SCC")
 
 
 def find_references(co: CodeObject, code: dict[int, Code]) -> References:
@@ -108,7 +115,11 @@ def find_references(co: CodeObject, code: dict[int, Code]) -> References:
     entries = _got_entries(co, pointers)
     found: dict[int, CodeReference] = {}
     numeric: list[int] = []
-    readers = [(own, at) for own in code.values() for at in own.positions(_READS_PC.match)]
+    readers = [
+        (own, at)
+        for own in code.values()
+        for at in own.positions(lambda name: is_a(name, "relative to PC"))
+    ]
     for own, at in readers:
         item = own[at]
         assert isinstance(item, Instruction)
@@ -177,7 +188,7 @@ def _sequence(
         text = item.text
         if flow_of(item.mnemonic) is not None:
             return None
-        if text.startswith("s_add_nc_u64 ") and len(item.data) == 12:
+        if is_a(item.mnemonic, "adds 64 bits") and len(item.data) == 12:
             destination, one, other = _fields(item)
             if (destination, {one, other}) == (low_register, {low_register, _LITERAL64}):
                 value = int.from_bytes(item.data[4:12], "little")
@@ -197,7 +208,11 @@ def _sequence(
                 return list(_pair(anchor, low, item))
         if mnemonic == "s_sext_i32_i16" and _fields(item)[:2] == (high_register, high_register):
             continue  # GFX12: the upper half of the program counter is 16 bits
-        if low is not None and text.startswith("s_") and not text.startswith(_KEEPS_SCC):
+        if (
+            low is not None
+            and is_a(item.mnemonic, "scalar")
+            and not is_a(item.mnemonic, "keeps SCC")
+        ):
             return None
         if _mentions(text, low_register, high_register):
             return None

@@ -19,6 +19,7 @@ from coasm.asm.quirks import decodable
 from coasm.codeobject import CodeObject
 from coasm.codeobject.elf import STT_FUNC
 from coasm.isa.flow import flow_of
+from coasm.isa.kinds import is_a
 from coasm.llvm import Llvm
 
 __all__ = ["has_states", "states", "with_registers"]
@@ -74,9 +75,9 @@ def _merge(known: int, new: int) -> int:
 
 
 def _after(item: Instruction, state: int) -> int:
-    if item.text.startswith("s_set_vgpr_msb"):
+    if is_a(item.mnemonic, "sets VGPR high bits"):
         return int.from_bytes(item.data[:1], "little")
-    if item.text.startswith("s_setreg") and "HW_REG_WAVE_MODE" in item.text:
+    if is_a(item.mnemonic, "setreg") and "HW_REG_WAVE_MODE" in item.text:
         return _UNKNOWN  # the state is in that register too
     return state
 

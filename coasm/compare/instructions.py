@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,13 +19,12 @@ from coasm.compare.report import ABSENT, Difference, DontCare, Function, Hunk
 from coasm.compare.sides import Compared, Side, stem, target_of, without_literal
 from coasm.compare.units import Unit, cut, cuts_of, pair_units
 from coasm.errors import UnsupportedError
+from coasm.isa.kinds import is_a
 from coasm.llvm import Llvm, find_llvm
 
 __all__ = ["Comparison", "compare"]
 
 
-# What reads the program counter to reach something at a distance that is baked into the code.
-_PC_RELATIVE = re.compile(r"s_get_?pc_[bi]64|s_add_pc_i64")
 #: The bits of a branch that hold its distance, in the first word.
 _DISTANCE = 0xFFFF
 #: An instruction without its literal.
@@ -136,7 +134,7 @@ def _side(co: CodeObject, llvm: Llvm) -> Side:
             item.address
             for section in items.values()
             for item in section
-            if isinstance(item, Instruction) and _PC_RELATIVE.match(item.text)
+            if isinstance(item, Instruction) and is_a(item.mnemonic, "relative to PC")
         )
         return Side(co, items, {}, frozenset(numeric))
     return Side(co, items, found.code, frozenset(found.numeric))

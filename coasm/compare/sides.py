@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from coasm.asm.code import Instruction, Item, branch_target
@@ -11,11 +10,9 @@ from coasm.codeobject import CodeObject, Section
 from coasm.compare.align import Alignment
 from coasm.compare.places import CodePair
 from coasm.compare.units import Unit
+from coasm.isa.kinds import is_a
 
 __all__ = ["Compared", "Side", "stem", "target_of", "without_literal"]
-
-# Branches that have no other operand than where they lead.
-_ONLY_TARGET = re.compile(r"s_c?branch(?!_i_fork)")
 
 
 @dataclass(frozen=True)
@@ -89,6 +86,6 @@ def without_literal(item: Instruction, reference: CodeReference) -> str:
 
 def stem(branch: Instruction) -> str:
     """A branch without its target, which is a number or a label of any spelling."""
-    if _ONLY_TARGET.match(branch.text):
+    if is_a(branch.mnemonic, "branch without operands"):
         return branch.mnemonic
     return branch.text.partition(",")[0]

@@ -6,14 +6,35 @@ is what becomes of it in one instruction with its modifiers.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from coasm.errors import UnsupportedError
 from coasm.isa.kinds import is_a
 from coasm.isa.table import Opcode, Slot, opcode
-from coasm.isa.text import EXEC, M0, SCC, VCC, VGPR, Parsed, Register
+from coasm.isa.text import (
+    EXEC,
+    M0,
+    SCC,
+    VCC,
+    VGPR,
+    Parsed,
+    Register,
+    split_operands,
+    without_encoding,
+)
 
-__all__ = ["Access", "access", "dwords_read", "is_copy", "slots_of", "takes_lanes"]
+__all__ = [
+    "Access",
+    "access",
+    "dwords_read",
+    "is_copy",
+    "roles",
+    "slots_of",
+    "takes_lanes",
+    "words_of",
+]
 
 
 class Access(NamedTuple):
@@ -65,39 +86,61 @@ def is_copy(mnemonic: str) -> bool:
 #: there (MODE, the counters).
 _IMPLICIT = {"vcc": (VCC, VCC + 1), "exec": (EXEC, EXEC + 1), "m0": (M0,), "scc": (SCC,)}
 #: An atomic with one of these gives back what was in memory.
-_RETURNS = ("sc0", "glc")
+_RETURNS = ("sc0", "glc", "th:TH_ATOMIC")
 
 
-def slots_of(found: Opcode, parsed: Parsed) -> tuple[Slot, ...]:
-    """The operands of the table that *parsed* has, in its order.
+def slots_of(found: Opcode, count: int, modifiers: Iterable[str]) -> tuple[Slot, ...]:
+    """What the table says of each of *count* operands of an instruction with these *modifiers*.
 
     Raises:
         UnsupportedError: it has others.
     """
     slots = list(found.slots)
-    modifiers = parsed.modifiers
-    returns = any(name in modifiers for name in _RETURNS) or modifiers.get("th", "").startswith(
-        "TH_ATOMIC_"
-    )
-    if "lds" in modifiers or (found.does == "atomic" and not returns):
+    words = {word.partition(":")[0] if word[:3] != "th:" else word[:12] for word in modifiers}
+    returns = not words.isdisjoint(_RETURNS)
+    if "lds" in words or (found.does == "atomic" and not returns):
         slots = [slot for slot in slots if not (slot.returned and slot.role in "dk")]
     for kind in ("soffset", "base", "addr"):  # forms without: flat_load has no base
-        if len(slots) > len(parsed.operands):
+        if len(slots) > count:
             slots = [slot for slot in slots if slot.kind != kind]
-    if "gpr_idx" in modifiers:  # printed as an operand, read as a modifier
-        slots.pop()
-    if len(slots) != len(parsed.operands):
+    if len(slots) > count and slots[-1].role == "-":
+        slots.pop()  # gpr_idx(...) is printed as an operand and read as a modifier
+    if len(slots) != count:
         if any(slot.role != "-" for slot in slots):
-            raise UnsupportedError(
-                f"{parsed.mnemonic} has {len(slots)} operands, not {len(parsed.operands)}"
-            )
-        slots = [Slot("-")] * len(parsed.operands)
+            raise UnsupportedError(f"{found.name} has {len(slots)} operands, not {count}")
+        slots = [Slot("-")] * count
     if not returns:
-        slots = [
-            slot._replace(role="s") if slot.returned and slot.role == "x" else slot
-            for slot in slots
-        ]
+        return tuple(s._replace(role="s") if s.returned and s.role == "x" else s for s in slots)
     return tuple(slots)
+
+
+@lru_cache(maxsize=1 << 16)
+def roles(mnemonic: str, operands: str, instructions: str) -> tuple[tuple[str, Slot], ...] | None:
+    """The operands of an instruction as they are printed, each with what the table says of it.
+
+    Of a pair of instructions those of both. None where the table does not have it so.
+    """
+    found: list[tuple[str, Slot]] = []
+    for half in f"{mnemonic} {operands}".split(" :: "):
+        name, _, rest = half.strip().partition(" ")
+        row = opcode(without_encoding(name), instructions)
+        if row is None:
+            return None
+        parts = [part.strip() for part in split_operands(rest)] if rest.strip() else []
+        modifiers: list[str] = []
+        if parts:
+            parts[-1], *modifiers = parts[-1].split()
+        try:
+            found += zip(parts, slots_of(row, len(parts), modifiers), strict=True)
+        except UnsupportedError:
+            return None
+    return tuple(found)
+
+
+def words_of(parsed: Parsed) -> list[str]:
+    """The modifiers as :func:`slots_of` takes them."""
+    th = parsed.modifiers.get("th")
+    return [*parsed.modifiers, f"th:{th}"] if th else list(parsed.modifiers)
 
 
 def access(parsed: Parsed, instructions: str) -> Access:
@@ -115,9 +158,8 @@ def access(parsed: Parsed, instructions: str) -> Access:
     reads: set[int] = set()
     writes: set[int] = set()
     kept: set[int] = set()
-    for at, (slot, operand) in enumerate(
-        zip(slots_of(found, parsed), parsed.operands, strict=True)
-    ):
+    slots = slots_of(found, len(parsed.operands), words_of(parsed))
+    for at, (slot, operand) in enumerate(zip(slots, parsed.operands, strict=True)):
         if not isinstance(operand, Register):
             continue
         if slot.role in "sx":

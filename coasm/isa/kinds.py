@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-__all__ = ["CLASSES", "class_of", "is_a"]
+__all__ = ["CLASSES", "LDS_LINE", "bytes_loaded", "class_of", "is_a"]
 
 _KINDS = {
     # What scheduling and hazards tell apart.
@@ -55,6 +55,14 @@ _KINDS = {
     "LDS write": r"ds_(write|store)",
     "between lanes": r"ds_(b?permute|swizzle)",
     "no LDS": r"ds_(b?permute|swizzle|nop|gws)",
+    "LDS access": r"ds_(?!gws|swizzle|b?permute|nop|ordered|bvh)",
+    "LDS in rows of 64": r"ds_\w*(st64|stride64)",
+    "only a result of LDS": r"ds_(read|b?permute|swizzle)",
+    "same of the same": r"[sv]_(xor|sub|subrev|andn2|and_not1|cmp)_",
+    "packed f32 fma": r"v_pk_fma_f32",
+    "packed f32 sum or product": r"v_pk_(add|mul)_f32",
+    "64-bit shift": r"v_(lshlrev_b64|lshrrev_b64|ashrrev_i64)",
+    "nop": r"s_nop",
     # The program counter.
     "reads PC": r"s_getpc_b64|s_get_pc_i64",
     "relative to PC": r"s_get_?pc_[bi]64|s_add_pc_i64",
@@ -63,6 +71,7 @@ _KINDS = {
     "adds high": r"s_addc_u32|s_add_co_ci_u32",
     "adds 64 bits": r"s_add_nc_u64",
     "extends the upper half": r"s_sext_i32_i16",
+    "scalar": r"s_",
     "keeps SCC": r"s_(mov|load|nop|wait|delay|get_?pc|sext)",
     "sets VGPR high bits": r"s_set_vgpr_msb",
     # 16-bit operands that are halves of registers where a target has such names.
@@ -70,10 +79,37 @@ _KINDS = {
     "halves": r"v_(?!pk_|permlane|s?wmma|dot|cvt_(?:scale|pk|sr))(?:\w+_)?(?:bf|[fiub])16"
     r"(?:_(?:[fiu](?:32|64)|fp8|bf8))?(?:_e32|_e64)?$",
     "padding": r"s_code_end",
-    "scratch": r"s?_?scratch_",
+    "scratch": r"(s_)?scratch_",
     "buffer": r"buffer_",
+    "global": r"global_",
     "dynamic VGPRs": r"s_alloc_vgpr",
 }
+
+
+#: What begins an instruction on LDS, to the end of its line: for a first look at a whole source.
+LDS_LINE = r"ds_[^/;\n]*"
+
+_SMEM = re.compile(r"s_load_(dword|b32|b64|b96|b128|b256|b512|[iu](?:8|16))(?:x(\d+))?$")
+_SMEM_BYTES = {"b64": 8, "b96": 12, "b128": 16, "b256": 32, "b512": 64}
+_SMEM_BYTES |= {"i8": 1, "u8": 1, "i16": 2, "u16": 2, "b32": 4}
+_VMEM = re.compile(r"(?:global|flat)_load_(\w+)$")
+_VMEM_BYTES = {
+    **{"ubyte": 1, "sbyte": 1, "u8": 1, "i8": 1, "ushort": 2, "sshort": 2, "u16": 2, "i16": 2},
+    **{"dword": 4, "dwordx2": 8, "dwordx3": 12, "dwordx4": 16},
+    **{"b32": 4, "b64": 8, "b96": 12, "b128": 16},
+    **{"short_d16": 2, "short_d16_hi": 2, "ubyte_d16": 1, "ubyte_d16_hi": 1},
+    **{"sbyte_d16": 1, "sbyte_d16_hi": 1},
+}
+
+
+@cache
+def bytes_loaded(mnemonic: str) -> int:
+    """What a scalar, global or flat load takes from each address; 0 for other instructions."""
+    scalar = _SMEM.match(mnemonic)
+    if scalar:
+        return _SMEM_BYTES.get(scalar[1], 4 * int(scalar[2] or 1))
+    vector = _VMEM.match(mnemonic)
+    return _VMEM_BYTES.get(vector[1], 0) if vector else 0
 
 
 @cache

@@ -27,6 +27,7 @@ __all__ = [
     "parse",
     "register_name",
     "split_operands",
+    "without_encoding",
 ]
 
 VCC, M0, EXEC, SCC, VGPR, AGPR = 106, 124, 126, 253, 256, 512
@@ -59,7 +60,7 @@ _NAMED = {
 }
 _FILES = {"s": 0, "v": VGPR, "a": AGPR, "ttmp": 108}
 _SIZES = {"s": 106, "v": 256, "a": 256, "ttmp": 16}
-_ENCODINGS = re.compile(r"_(e32|e64|dpp|sdwa|e64_dpp)$")
+_ENCODINGS = re.compile(r"_(e32|e64|dpp8?|sdwa|e64_dpp8?)$")
 _REGISTER = re.compile(r"(s|v|a|ttmp)(?:(\d+)|\[(\d+):(\d+)\])")
 _MODIFIER = re.compile(
     r"\s(?:(\w+):(\[[^\]]*\]|\w+\([^)]*\)|\S+)|(gpr_idx)\(([^)]*)\)|(\w+))(?=\s|$)"
@@ -161,6 +162,11 @@ def parse(text: str) -> Parsed:
             parts.pop()
     operands = tuple(_operand(part, text) for part in parts)
     return Parsed(name, encoding[1] if encoding else "", operands, modifiers)
+
+
+def without_encoding(mnemonic: str) -> str:
+    """A mnemonic without the suffix that names its encoding."""
+    return _ENCODINGS.sub("", mnemonic)
 
 
 def split_operands(text: str) -> list[str]:

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from coasm.asm.code import Instruction
 from coasm.isa.flow import is_direct
+from coasm.isa.kinds import is_a
 from coasm.linter.declared import contradictions, highest, lds_end, limits
 from coasm.linter.findings import Finding
 from coasm.linter.kernel_code import Check, KernelCode, check_kernels
@@ -50,7 +51,7 @@ def _registers(code: KernelCode) -> Iterable[Finding]:
     most = [(0, 0)] * 3
     dynamic = False
     for index, item in code.instructions:
-        dynamic |= item.text.startswith("s_alloc_vgpr")
+        dynamic |= is_a(item.mnemonic, "dynamic VGPRs")
         for kind, count in enumerate(_highest(item.text, item.registers)):
             if count > most[kind][0]:
                 most[kind] = (count, index)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from coasm.codeobject import CodeObject, Kernel
 from coasm.descriptor import decode
 from coasm.descriptor.declared import Resources, resources
+from coasm.isa.kinds import LDS_LINE, is_a
 from coasm.target import TargetID
 
 __all__ = [
@@ -77,19 +78,18 @@ def limits(kernel: Kernel, target: TargetID, declared: Resources, uses_agprs: bo
     return found
 
 
-_DS = re.compile(r"ds_(?!gws|swizzle|b?permute|nop|ordered|bvh)\w*")
 _DS_WIDTH = re.compile(r"_[biuf](\d+)")
 _OFFSET = re.compile(r"\boffset([01]?):(\d+)")
 
 
 def lds_end(text: str) -> int:
     """The byte of LDS behind what a DS instruction reaches where its address is 0; 0 for others."""
-    match = _DS.match(text)
-    if match is None or text.endswith(" gds"):
+    mnemonic = text.partition(" ")[0]
+    if not is_a(mnemonic, "LDS access") or text.endswith(" gds"):
         return 0
-    width = _DS_WIDTH.search(match[0])
+    width = _DS_WIDTH.search(mnemonic)
     size = int(width[1]) // 8 if width else 4
-    scale = size * (64 if "st64" in match[0] or "stride64" in match[0] else 1)
+    scale = size * (64 if is_a(mnemonic, "LDS in rows of 64") else 1)
     offsets = [int(offset) * (scale if which else 1) for which, offset in _OFFSET.findall(text)]
     return max(offsets, default=0) + size
 
@@ -128,7 +128,7 @@ _MAKES = (
 )
 _MAKER = re.compile(_MAKES)
 _MAKER_LINE = r"(?m)^[^/;\n]*" + _MAKES
-_DS_LINE = re.compile(r"ds_[^/;\n]*")
+_DS_LINE = re.compile(LDS_LINE)
 
 
 @lru_cache(maxsize=1)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
+from functools import cache
 
 from coasm.descriptor import resources
 from coasm.isa import parse
+from coasm.isa.kinds import is_a
 from coasm.linter.findings import Finding
 from coasm.linter.program import Program
 from coasm.linter.rules import RULES
@@ -28,7 +29,7 @@ def check_operands(program: Program) -> list[Finding]:
     ]
     if not bugs:
         return []
-    any_bug = re.compile("|".join(bug.mnemonic for _, bug in bugs))
+    kinds = tuple(dict.fromkeys(bug.kind for _, bug in bugs))
     declared = {
         kernel.name: resources(kernel.descriptor, program.co.target) for kernel in program.kernels
     }
@@ -38,7 +39,8 @@ def check_operands(program: Program) -> list[Finding]:
         block = program.blocks[number]
         for index in range(block.first, block.last):
             text = program.instructions[index].text
-            if not any_bug.match(text):
+            mnemonic = text.partition(" ")[0]
+            if not _is_any(mnemonic, kinds):
                 continue
             name = program.name_at(index)
             if (name, text) not in fit:
@@ -46,9 +48,14 @@ def check_operands(program: Program) -> list[Finding]:
                 fit[name, text] = [
                     (rule, bug)
                     for rule, bug in bugs
-                    if re.match(bug.mnemonic, text) and bug.when(parsed, own)
+                    if is_a(mnemonic, bug.kind) and bug.when(parsed, own)
                 ]
             found += [
                 rule.finding(bug.case, name, program.place(index)) for rule, bug in fit[name, text]
             ]
     return found
+
+
+@cache
+def _is_any(mnemonic: str, kinds: tuple[str, ...]) -> bool:
+    return any(is_a(mnemonic, kind) for kind in kinds)

@@ -26,10 +26,10 @@ from coasm.isa import (
     parse,
     register_name,
 )
-from coasm.isa.access import slots_of
+from coasm.isa.access import slots_of, words_of
 from coasm.isa.kinds import is_a
+from coasm.isa.passes import Matrix, matrix
 from coasm.isa.table import Opcode, opcode
-from coasm.linter.passes import Matrix, matrix
 from coasm.target import processor
 
 __all__ = [
@@ -297,7 +297,7 @@ def _is_sub_dword(parsed: Parsed) -> bool:
 
 def _roles(parsed: Parsed, described: Opcode, kinds: int, reads: int) -> dict[str, int]:
     operands = parsed.operands
-    slots = slots_of(described, parsed)
+    slots = slots_of(described, len(operands), words_of(parsed))
     results = sum(slot.role in "dx" for slot in slots)
     roles: dict[str, int] = {}
     if kinds & _BIT["mfma"]:

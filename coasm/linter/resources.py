@@ -7,7 +7,6 @@ and what a call leaves in registers is not known. Sources: LLVM, *User Guide for
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from functools import lru_cache
@@ -20,8 +19,9 @@ from coasm.descriptor import decode
 from coasm.errors import CoasmError
 from coasm.flow.forward import forward, union
 from coasm.isa import Register, parse
-from coasm.isa.access import dwords_read, is_copy
+from coasm.isa.access import dwords_read, is_copy, roles
 from coasm.isa.flow import flow_of
+from coasm.isa.kinds import is_a
 from coasm.linter.declarations import DECLARATIONS, named_registers
 from coasm.linter.declared import REGISTER
 from coasm.linter.findings import Finding
@@ -93,17 +93,6 @@ def _kernarg(code: KernelCode) -> Iterable[Finding]:
 _SGPRS, _VGPRS = 106, 3
 _ALL = (1 << _SGPRS + _VGPRS) - 1
 _ALL_SGPRS = (1 << _SGPRS) - 1
-#: All operands are read; else the first one is a result, or may be.
-_NO_RESULT = re.compile(
-    r"s_(cmp|bitcmp|set_?pc|rfe|store|buffer_store|scratch_store|sleep_var|prefetch|setreg)"
-    r"|(buffer|tbuffer|global|flat|scratch|image|ds)_(store|write)"
-)
-#: Two results. Before GFX9 additions that carry have names without ``co``.
-_PAIR = re.compile(r"v_\w*_co_|v_div_scale|v_mad_\w64|v_swap|v_permlane\w*_swap|v_dual")
-_CARRY = re.compile(r"v_(add|sub|subrev|addc|subb|subbrev)_[iu]32")
-#: What gives the same whatever is in a register that it reads twice.
-_SAME = re.compile(r"[sv]_(xor|sub|subrev|andn2|and_not1|cmp)_")
-_RELATIVE = re.compile(r"movrel|gpr_idx")
 
 
 class _Touch(NamedTuple):
@@ -130,32 +119,30 @@ def _bits(operand: str, *, reads: bool = False) -> int:
 
 
 @lru_cache(maxsize=1 << 16)
-def _touch_of(text: str, registers: str) -> _Touch:
+def _touch_of(text: str, registers: str, instructions: str) -> _Touch:
     """What an instruction touches."""
     if registers.endswith("(a guess)"):
         return _Touch(0, _ALL)  # which registers is not known
     item = Instruction(0, b"", text, registers)
-    return _touch(item.mnemonic, named_registers(item))
+    return _touch(item.mnemonic, named_registers(item), instructions)
 
 
-def _touch(mnemonic: str, operands: str) -> _Touch:
-    if _RELATIVE.search(mnemonic):
+def _touch(mnemonic: str, operands: str, instructions: str) -> _Touch:
+    operation = roles(mnemonic, operands, instructions)
+    if operation is None or is_a(mnemonic, "relative register"):
         return _Touch(0, _ALL)
-    each = operands.split(",")
-    if _NO_RESULT.match(mnemonic):
-        results = 0
-    else:
-        pair = _PAIR.match(mnemonic) or (_CARRY.match(mnemonic) and len(each) > 3)
-        results = 2 if pair else 1
     reads = writes = 0
-    for operand in each[:results]:
-        writes |= _bits(operand)
-    for operand in each[results:]:
-        reads |= _bits(operand, reads=True)
-    if mnemonic.startswith("v_pk_") and "32" in mnemonic:
+    sources = []
+    for operand, slot in operation:
+        if slot.role in "dxk":
+            writes |= _bits(operand)
+        elif slot.role == "s":
+            reads |= _bits(operand, reads=True)
+            sources.append(operand)
+    if is_a(mnemonic, "packed 32"):
         reads &= _read_by(mnemonic, operands) | ~_ALL_SGPRS
-    if _SAME.match(mnemonic) and len(each) > 1 and each[-1].strip() == each[-2].strip():
-        reads = 0
+    if is_a(mnemonic, "same of the same") and len(sources) > 1 and sources[-1] == sources[-2]:
+        reads = 0  # it gives the same, whatever is in the register
     return _Touch(reads, writes)
 
 
@@ -187,13 +174,14 @@ class _Step(NamedTuple):
 def _steps(code: KernelCode) -> list[_Step]:
     """The instructions that are reached without a call and touch a register that has a bit."""
     program = code.program
+    instructions = program.family.instructions
     touches: dict[int, list[tuple[int, Instruction, _Touch]]] = {}
     for number in sorted(code.certain):
         block = program.blocks[number]
         touches[number] = rows = []
         for index in range(block.first, block.last):
             item = program.instructions[index]
-            touch = _touch_of(item.text, item.registers)
+            touch = _touch_of(item.text, item.registers, instructions)
             if touch.reads | touch.writes:
                 rows.append((index, item, touch))
 
@@ -249,16 +237,12 @@ def _initial(code: KernelCode) -> Iterable[Finding]:
             yield code.finding("user-sgpr", case, step.at, register=name, initial=initial)
 
 
-#: 64-bit integers, of which compilers let the upper half undefined where they need the lower.
-_WIDE_INTEGER = re.compile(r"s_\w+_[bui]64$|v_\w+_[bui]64(_|$)")
-
-
 def _need_not_matter(item: Instruction, unknown: int) -> bool:
     """Whether the value of the *unknown* registers that an instruction reads may be of no use."""
     if is_copy(item.mnemonic):
         return True
-    if not _WIDE_INTEGER.match(item.mnemonic):
-        return False
+    if not is_a(item.mnemonic, "wide integer"):
+        return False  # compilers let the upper half undefined where they need the lower
     pairs = [_bits(operand) for operand in named_registers(item).split(",")[1:]]
     return all(not pair & unknown or pair & ~unknown for pair in pairs)
 
@@ -277,17 +261,13 @@ def _scratch(code: KernelCode) -> Iterable[Finding]:
     if sized and declared.scratch_enabled:
         return
     buffers = [user.first for user in declared.user_sgprs if user.name == "private_segment_buffer"]
-    access = [
-        index
-        for index, item in code.instructions
-        if item.text.startswith(("scratch_", "s_scratch_"))
-    ]
+    access = [index for index, item in code.instructions if is_a(item.mnemonic, "scratch")]
     for first in buffers:
         operand, untouched = f"s[{first}:{first + 3}]", 0b11 << first + 2
         access += [
             step.at
             for step in _steps(code)
-            if step.item.text.startswith("buffer_")
+            if is_a(step.item.mnemonic, "buffer")
             and operand in step.item.text
             and not step.written & untouched
         ]
@@ -358,7 +338,7 @@ def _flow(code: KernelCode) -> Iterable[Finding]:
         if at in own and own[at] in code.certain and not stops:
             yield code.finding("fall-through", case, at, there=there)
     for index, item in code.instructions:
-        if item.text.startswith("s_code_end"):
+        if is_a(item.mnemonic, "padding"):
             yield code.finding("fall-through", "padding", index)
             break
 

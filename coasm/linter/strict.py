@@ -14,6 +14,7 @@ from typing import NamedTuple
 from coasm.flow.cfg import Block
 from coasm.flow.forward import forward
 from coasm.isa.flow import flow_of
+from coasm.isa.kinds import is_a
 from coasm.isa.waits import LGKM_MAX, VM_MAX, Waits, counted_in, waits_of
 from coasm.linter.findings import Finding, Fix
 from coasm.linter.operation import EXEC_BITS, M0_BIT, SGPRS, VGPRS, Operation, kind, named
@@ -29,8 +30,6 @@ _REGISTERS = VGPRS | SGPRS | M0_BIT | EXEC_BITS
 _LDS_DMA, _VMEM, _SMEM = kind("lds_dma"), kind("vmem"), kind("smem")
 #: Where other waves, or who comes after this one, may depend on what has ended.
 _ORDERS = kind("barrier cache message")
-#: DS operations that do nothing but give a result.
-_LDS_READS = ("ds_read", "ds_bpermute", "ds_permute", "ds_swizzle")
 #: What may be out where a function begins or a call comes back.
 _UNKNOWN = -1
 #: Instructions behind a wait that are looked at for a use, on all ways together.
@@ -82,7 +81,7 @@ def _facts(program: Program) -> _Facts:
         and (
             not operation.writes & _REGISTERS
             or "_atomic_" in operation.base
-            or (queues[index] == "lds" and not operation.base.startswith(_LDS_READS))
+            or (queues[index] == "lds" and not is_a(operation.base, "only a result of LDS"))
         )
     }
     waits = {

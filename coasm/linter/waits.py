@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from coasm.flow.cfg import Block
 from coasm.flow.forward import forward
+from coasm.isa.kinds import is_a
 from coasm.isa.waits import LGKM_MAX, VM_MAX, Waits, counted_at_most, counted_in, waits_of
 from coasm.linter.findings import ADVICE, ERROR, Finding, Fix
 from coasm.linter.operation import EXEC_BITS, M0_BIT, SGPRS, VGPRS, Operation, kind, named
@@ -32,8 +33,6 @@ _REGISTERS = VGPRS | SGPRS | M0_BIT | EXEC_BITS
 _RULES = {"vm": "vmem-wait", "lds": "lds-wait", "scalar": "smem-wait", "flat": "flat-wait"}
 #: Their results come in the order in which they were asked for.
 _IN_ORDER = ("vm", "lds")
-#: DS operations that use no LDS.
-_NO_MEMORY = ("ds_bpermute", "ds_permute", "ds_swizzle", "ds_nop", "ds_gws")
 
 # Kernels of aiter that run on hardware use results without a wait. What they do is advice, not an
 # error (:meth:`_Counters._level`). Ages are in units of four clocks.
@@ -305,9 +304,9 @@ def _step(operation: Operation) -> _Step:
         return _Step(reads, touches, time, None)
     result = operation.writes & _REGISTERS if queue else 0
     to_lds = bool(operation.kinds & _LDS_DMA)
-    ds = bool(operation.kinds & _DS) and not operation.base.startswith(_NO_MEMORY)
-    reads_lds = ds and not operation.base.startswith("ds_write")
-    writes_lds = ds and not operation.base.startswith("ds_read")
+    ds = bool(operation.kinds & _DS) and not is_a(operation.base, "no LDS")
+    reads_lds = ds and not is_a(operation.base, "LDS write")
+    writes_lds = ds and not is_a(operation.base, "LDS read")
     plain = queue in _IN_ORDER and not result and not to_lds and not writes_lds
     disputed = bool(queue) and not counted_in(operation.base)
     event = _Event(queue, result, wait, barrier, disputed, plain, reads_lds, writes_lds, to_lds)
@@ -579,7 +578,7 @@ class _Counters:
         Kernels that work have them twice: bwd_hd128_bf16_a16_rtz_pddv (gfx942), for s95 and s96.
         """
         operations = self.facts.operations[one : other + 1]
-        if not operations or not operations[0].base.startswith(("s_load_", "s_buffer_load_")):
+        if not operations or not is_a(operations[0].base, "scalar load"):
             return False
         first, last = operations[0], operations[-1]
         same = (first.base, first.operands, first.modifiers) == (

@@ -50,7 +50,7 @@ def _second_high_twice(parsed: Parsed, declared: Resources | None) -> bool:
     return parsed.bits("op_sel", 3) == (0, 1, 0) and parsed.bits("op_sel_hi", 3, 1)[1] == 1
 
 
-_SHIFT64 = r"v_(lshlrev_b64|lshrrev_b64|ashrrev_i64)"
+_SHIFT64 = "64-bit shift"
 _SHIFT64_ADVICE = "take the shift amount from another VGPR, or allocate more VGPRs"
 _PK_ADVICE = "take the high half as a source without op_sel (v_mov_b32 it first), or do it unpacked"
 
@@ -112,10 +112,12 @@ RULES: tuple[Rule, ...] = (
         },
         bugs=(
             OperandBug(
-                "pk_f32_op_sel_bug", r"v_pk_fma_f32", _second_high_twice, "second high twice"
+                "pk_f32_op_sel_bug", "packed f32 fma", _second_high_twice, "second high twice"
             ),
-            OperandBug("pk_f32_op_sel_bug", r"v_pk_(add|mul)_f32", _second_high, "second high"),
-            OperandBug("pk_f32_op_sel_bug", r"v_pk_fma_f32", _addend_high, "addend high"),
+            OperandBug(
+                "pk_f32_op_sel_bug", "packed f32 sum or product", _second_high, "second high"
+            ),
+            OperandBug("pk_f32_op_sel_bug", "packed f32 fma", _addend_high, "addend high"),
         ),
     ),
     Rule(
@@ -131,6 +133,6 @@ RULES: tuple[Rule, ...] = (
             ),
         },
         # LLVM's assembler refuses them too (validateOpSel), but a code object may hold them.
-        bugs=(OperandBug("dot_op_sel_bug", r"v_dot\d", _op_sel, "op_sel"),),
+        bugs=(OperandBug("dot_op_sel_bug", "dot", _op_sel, "op_sel"),),
     ),
 )

@@ -52,15 +52,16 @@ class Hazard(NamedTuple):
 
 
 class OperandBug(NamedTuple):
-    """One row: where the target has the *trait*, *mnemonic* must not be as *when* says.
+    """One row: where the target has the *trait*, *kind* must not be as *when* says.
 
-    *trait* is the name of a :class:`~coasm.target.Family` attribute, *mnemonic* a pattern, *case*
+    *trait* is the name of a :class:`~coasm.target.Family` attribute, *kind* one of
+    :mod:`coasm.isa.kinds`, *case*
     names the rule's message. *when* is asked of the instruction and of the resources of the kernel
     that it is in, None in a function.
     """
 
     trait: str
-    mnemonic: str
+    kind: str
     when: Callable[[Parsed, Resources | None], bool]
     case: str
 

@@ -520,7 +520,7 @@ RULES: tuple[Rule, ...] = (
                 "use several s_nop of at most 15",
             ),
         },
-        bugs=(OperandBug("nop_of_4_bits", r"s_nop", _beyond_15, "beyond 15"),),
+        bugs=(OperandBug("nop_of_4_bits", "nop", _beyond_15, "beyond 15"),),
     ),
     Rule(
         "soft-clause",
