@@ -474,6 +474,7 @@ _OTHERS = {
     ("lint.md", "v_mul_f32 v2, v1, v1"): "the test above",
     ("run.md", "D[M, N]"): "a formula",
     ("where-to-touch.md", "FAMILY = "): "tests/launch/test_families.py",
+    ("where-to-touch.md", "950: d:f32"): "tests/isa/test_new_instruction.py",
     ("where-to-touch.md", "_GFX95 = "): "tests/test_new_target.py",
     ("where-to-touch.md", '_p("gfx950"'): "tests/test_new_target.py",
     ("where-to-touch.md", "def kernels("): "tests/cli/test_command.py",

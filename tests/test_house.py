@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -115,3 +116,54 @@ def test_a_circle_is_seen_however_it_is_made(tmp_path: Path, statement: str) -> 
     assert circles(_graph(tmp_path)) == []
     (package / "other.py").write_text("from coasm import one\n")
     assert circles(_graph(tmp_path)) == [["coasm.one", "coasm.other"]]
+
+
+#: What reads a text by a pattern or a prefix.
+_READS = ("compile", "match", "fullmatch", "search", "startswith", "endswith", "sub", "findall")
+_MNEMONIC = re.compile(
+    r"^[\^(?:\[]*([sv]_|ds_|t?buffer_|global_|flat_|scratch_|image_|s\?|\[sv\]_|\(s\|v\))"
+    r"|_(load|store|atomic|swap|mfma|lds)_"
+)
+#: Rooms that may know how mnemonics are spelled: the table's, and the encodings that LLVM does not
+#: agree on with itself.
+_SPELLERS = ("coasm/isa/", "coasm/asm/quirks.py")
+
+
+def spelled(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Where a module decides something by a pattern, a prefix or a part of a mnemonic."""
+    for node in ast.walk(tree):
+        constants: list[ast.AST] = []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in _READS:
+                constants = list(ast.walk(node))
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)):
+            constants = [node.left]
+        for one in constants:
+            if isinstance(one, ast.Constant) and isinstance(one.value, str):
+                text = one.value
+                whole = isinstance(node, ast.Compare) and not text.endswith("_")
+                if _MNEMONIC.search(text) and not whole:
+                    yield one.lineno, text
+
+
+def test_mnemonics_are_spelled_in_isa_alone() -> None:
+    found = [
+        f"{name}:{line}: {text}"
+        for path in sorted((_ROOT / "coasm").rglob("*.py"))
+        if not (name := path.relative_to(_ROOT).as_posix()).startswith(_SPELLERS)
+        for line, text in spelled(ast.parse(path.read_text("utf-8")))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        're.compile(r"v_(add|sub)_f32")',
+        're.match("ds_read", name)',
+        'name.startswith(("s_load_", "x"))',
+        '"_atomic_" in name',
+    ],
+)
+def test_a_spelled_mnemonic_is_seen(line: str) -> None:
+    assert list(spelled(ast.parse(line)))

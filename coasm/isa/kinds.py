@@ -82,6 +82,7 @@ _KINDS = {
     "scratch": r"(s_)?scratch_",
     "buffer": r"buffer_",
     "global": r"global_",
+    "atomic": r"\w*_atomic_",
     "dynamic VGPRs": r"s_alloc_vgpr",
 }
 

@@ -80,7 +80,7 @@ def _facts(program: Program) -> _Facts:
         if queues[index]
         and (
             not operation.writes & _REGISTERS
-            or "_atomic_" in operation.base
+            or is_a(operation.base, "atomic")
             or (queues[index] == "lds" and not is_a(operation.base, "only a result of LDS"))
         )
     }
@@ -268,7 +268,11 @@ def _meet(
 ) -> tuple[frozenset[int], frozenset[int], int]:
     """What of *pending* operation *index* uses, what is still pending, how many it issues."""
     operation = operations[index]
-    if operation.kinds & _ORDERS or "_atomic_" in operation.base or _leaves_program(operation.base):
+    if (
+        operation.kinds & _ORDERS
+        or is_a(operation.base, "atomic")
+        or _leaves_program(operation.base)
+    ):
         return pending, frozenset(), 0
     waits = facts.waits.get(index)
     if waits is not None and (count := waits[counter]) is not None:

@@ -8,8 +8,10 @@ import subprocess
 
 import pytest
 
+from coasm.isa.flow import flow_of
 from coasm.isa.table import INSTRUCTION_SETS, Opcode, Slot, mnemonics, opcode
 from coasm.isa.text import split_operands
+from coasm.isa.waits import counted_in
 from coasm.llvm import find_llvm
 from coasm.target import PROCESSORS
 from tests.isa.llvm_instructions import Decoded, decoded, described, descriptions, plain
@@ -178,7 +180,38 @@ def test_roles_and_sizes_are_those_of_llvm(name: str) -> None:
             if dwords is not None and bits and max(-(-bits // 32), 1) != max(dwords, 1):
                 wrong.add(f"{mnemonic}: {slot} has {dwords} dwords: {one.text}")
         wrong |= _implicit(row, one, name)
+        if _ends_block(one) != (flow_of(mnemonic) is not None) and mnemonic not in _FLOW_TOO:
+            wrong.add(f"{mnemonic}: isa/flow.py and LLVM do not agree")
+        counts = name in ("942", "950") and mnemonic not in _COUNTED_OTHERWISE
+        if counts and row.does != "to_lds" and _COUNTERS[counted_in(mnemonic)] != _counters(one):
+            wrong.add(f"{mnemonic}: isa/waits.py and LLVM do not agree")
     assert not wrong, "\n".join(sorted(wrong))
+
+
+#: Bits of LLVM's flags: MCID::Call and Terminator; SIInstrFlags::VM_CNT and LGKM_CNT.
+_CALL, _TERMINATOR, _VM, _LGKM = 1 << 7, 1 << 9, 1 << 32, 1 << 34
+#: LLVM has no use for where these go on, or none that is not the next instruction.
+_FLOW_TOO = (
+    *("s_cbranch_g_fork", "s_cbranch_i_fork", "s_cbranch_join", "s_trap", "s_sethalt"),
+    *("s_rfe_b64", "s_rfe_i64", "s_rfe_restore_b64"),
+    "s_code_end",  # padding, which LLVM calls the end of a program
+)
+_COUNTERS = {"": (False, False), "vm": (True, False), "flat": (True, True)}
+_COUNTERS |= {"lds": (False, True), "scalar": (False, True)}
+#: ds_nop does nothing; messages count by si-insert-waitcnts, not by the flags; LLVM after 22 counts
+#: the cache instructions, with AMD's word. (Loads to LDS have both flags and count in vmcnt.)
+_COUNTED_OTHERWISE = ("ds_nop", "s_sendmsg", "s_sendmsghalt", "buffer_inv", "buffer_wbl2")
+
+
+def _ends_block(one: Decoded) -> bool:
+    return bool(one.description.flags & (_CALL | _TERMINATOR))
+
+
+def _counters(one: Decoded) -> tuple[bool, bool]:
+    """Whether an instruction, in a form that does not go to LDS, counts in vmcnt and lgkmcnt."""
+    flags = one.description.target_flags
+    to_lds = re.search(r"\blds\b", one.text) is not None
+    return bool(flags & _VM), bool(flags & _LGKM) and not to_lds
 
 
 def _same_role(slot: Slot, role: str) -> bool:
