@@ -72,6 +72,7 @@ _KINDS = {
     "adds 64 bits": r"s_add_nc_u64",
     "extends the upper half": r"s_sext_i32_i16",
     "scalar": r"s_",
+    "vector": r"v_",
     "keeps SCC": r"s_(mov|load|nop|wait|delay|get_?pc|sext)",
     "sets VGPR high bits": r"s_set_vgpr_msb",
     # 16-bit operands that are halves of registers where a target has such names.

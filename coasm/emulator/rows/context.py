@@ -34,6 +34,7 @@ from coasm.isa import (
     Word,
     register_name,
 )
+from coasm.isa.kinds import is_a
 
 __all__ = ["DTYPES", "Array", "Context", "Getter", "Setter", "Step"]
 
@@ -134,7 +135,7 @@ class Context:
         Raises:
             Fault: it does.
         """
-        if not parsed.mnemonic.startswith("v_"):
+        if not is_a(parsed.mnemonic, "vector"):
             return
         for bits, operands in ((INDEX_DST, parsed.operands[:1]), (7, parsed.operands[1:])):
             vector = any(isinstance(op, Register) and op.first >= VGPR for op in operands)
