@@ -200,7 +200,7 @@ def test_many_mutated_objects_through_the_whole_trip(
     fixture_objects: list[tuple[str, Path]], llvm: Llvm
 ) -> None:
     for name, data in _chosen(fixture_objects):
-        _mutate_and_trip(name, data, range(60), llvm)
+        _mutate_and_trip(name, data, range(30), llvm)
 
 
 _LIMITED = """

@@ -28,8 +28,8 @@ def _check(objects: Iterable[CodeObject]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(_PARTS))
 def test_no_false_alarm(part: int, corpus: list[Path]) -> None:
-    """Every object of the corpus, hand-written kernels all of them."""
-    _check(load(path) for path in corpus[part::_PARTS])
+    """Every second object of the corpus, hand-written kernels all of them."""
+    _check(load(path) for path in corpus[part :: 2 * _PARTS])
 
 
 @pytest.mark.slow
