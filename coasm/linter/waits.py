@@ -22,6 +22,14 @@ from coasm.linter.findings import ADVICE, ERROR, Finding, Fix
 from coasm.linter.operation import EXEC_BITS, M0_BIT, SGPRS, VGPRS, Operation, kind, named
 from coasm.linter.program import Program
 from coasm.linter.rules import RULES
+from coasm.linter.rules.waits import (
+    BEHIND_BARRIER,
+    LDS_AT_ONCE,
+    OLD,
+    OLD_FOR_MFMA,
+    OLDEST,
+    UNREAD,
+)
 from coasm.linter.states import states_of
 
 __all__ = ["check_waits"]
@@ -33,33 +41,6 @@ _REGISTERS = VGPRS | SGPRS | M0_BIT | EXEC_BITS
 _RULES = {"vm": "vmem-wait", "lds": "lds-wait", "scalar": "smem-wait", "flat": "flat-wait"}
 #: Their results come in the order in which they were asked for.
 _IN_ORDER = ("vm", "lds")
-
-# Kernels of aiter that run on hardware use results without a wait. What they do is advice, not an
-# error (:meth:`_Counters._level`). Ages are in units of four clocks.
-
-#: A result of LDS behind an s_barrier. bwd_hd128_dq_convert_bf16_rtne_group: ds_read_b32 v16,
-#: s_barrier, buffer_store_dword v16, an age of 9.
-_BEHIND_BARRIER = 4
-#: A result of LDS that was asked for long before (fmoe_fp8_blockscale_g1u1_subGU_256: ds_read_b32
-#: v64, global_atomic_pk_add_bf16 of v64, more than 300).
-_OLD = 48
-#: The same, read by an MFMA (fwd_hd256_fp8_causal: ds_read_b64_tr_b8 a[38:39], then with lgkmcnt(8)
-#: where 4 would do v_mfma_f32_32x32x64_f8f6f4 of a[32:39], 20).
-_OLD_FOR_MFMA = 20
-#: What overwrites the result of a load that nobody read
-#: (fmoe_bf16_pertokenFp8_g1u1_tkw1_gelu_1tg_32x64: buffer_load_dword v42, v_lshrrev_b32 v42, 42).
-_UNREAD = 40
-#: A result of memory behind an s_barrier: other waves take their time there, or the way without the
-#: wait is not taken (mla_a8w8_qh32_qseqlen4_gqaratio8_ps: buffer_load_dword v30, two s_barrier,
-#: v_mul_lo_u32 of v30, 69). Advice is also where a wait covers the load, or another into that
-#: register, on another way; and what an MFMA reads that a newer ds_read will go over before
-#: anything has read the older (mla_a8w8_qh16_qseqlen4_gqaratio16_msk0_lse_cprr_v3_ps:
-#: ds_read_b128 a[120:123], six instructions later the MFMA that reads the old one).
-_OLDEST = 64
-#: So many LDS operations are out at most: the next waits until there is room. Kernels use that
-#: (pa_bf16_pertokenFp8_gqa16_1tg_4w_qlen64_msk1_ps: 16 ds_read_b128, ``s_waitcnt lgkmcnt(15)``,
-#: which is no wait, then an MFMA of the first); LLVM asks for lgkmcnt(14).
-_MOST = LGKM_MAX + 1
 
 
 class _Out(NamedTuple):
@@ -341,7 +322,7 @@ def _merged_out(known: _State, new: _State) -> tuple[dict[int, _Out], _Now]:
     vm, lgkm, vm_only, lds, sure, time = map(sub, known.now, new.now)
     if new.out is known.out and max(vm, lgkm, vm_only, lds, sure, time) <= 0:
         return known.out, known.now
-    oldest = known.now.time - _OLDEST  # what is older is not told apart
+    oldest = known.now.time - OLDEST  # what is older is not told apart
     later = max(vm, lgkm, vm_only, lds, sure) > 0
     out = known.out
     for index, at in new.out.items():
@@ -602,7 +583,7 @@ class _Counters:
         )
 
     def _level(self, producer: int, index: int, overlap: int) -> str:
-        """An error, but for what kernels that work do: see :data:`_BEHIND_BARRIER` and below."""
+        """An error, but for what kernels that work do: see :mod:`coasm.linter.rules.waits`."""
         user = self.facts.operations[index]
         age = self.time(index) - self.out[producer].time
         queue, bit = self.facts.event(producer).queue, self.facts.bits[producer]
@@ -610,7 +591,7 @@ class _Counters:
         if (
             self.landed & self.facts.into(overlap)
             or (not overlap & user.reads and self._is_same_load(producer, index))
-            or (bit & self.passed and age >= (_BEHIND_BARRIER if from_lds else _OLDEST))
+            or (bit & self.passed and age >= (BEHIND_BARRIER if from_lds else OLDEST))
             or (
                 # LLVM waits where the flat one may have been for LDS: what it knows to be memory
                 # ends in order with the other (hasOtherPendingVmemTypes).
@@ -620,10 +601,10 @@ class _Counters:
                 and not overlap & user.reads
             )
             or (bit & self.shadowing and from_lds and user.kinds & _MFMA)
-            or (from_lds and self._behind(self.out[producer]) >= _MOST)
+            or (from_lds and self._behind(self.out[producer]) >= LDS_AT_ONCE)
             or (from_lds and not overlap & ~user.role("ab_late") and self._is_next(producer))
-            or (from_lds and age >= (_OLD_FOR_MFMA if user.kinds & _MFMA else _OLD))
-            or (age >= _UNREAD and not overlap & user.reads)
+            or (from_lds and age >= (OLD_FOR_MFMA if user.kinds & _MFMA else OLD))
+            or (age >= UNREAD and not overlap & user.reads)
         ):
             return ADVICE
         return ERROR

@@ -2,12 +2,48 @@
 
 from __future__ import annotations
 
+from coasm.isa.waits import LGKM_MAX
 from coasm.linter.findings import ADVICE, ERROR
 from coasm.linter.rules.rule import Message, Rule
 
-__all__ = ["RULES"]
+__all__ = [
+    "BEHIND_BARRIER",
+    "LDS_AT_ONCE",
+    "OLD",
+    "OLDEST",
+    "OLD_FOR_MFMA",
+    "RULES",
+    "UNREAD",
+]
 
 _WAITCNT = "LLVM SIInsertWaitcnts; CDNA3 and CDNA4 ISA guides, section 4.4"
+# Kernels of aiter that run on hardware use results without a wait. What they do is advice, not an
+# error. Ages are in units of four clocks.
+
+#: A result of LDS behind an s_barrier. bwd_hd128_dq_convert_bf16_rtne_group: ds_read_b32 v16,
+#: s_barrier, buffer_store_dword v16, an age of 9.
+BEHIND_BARRIER = 4
+#: A result of LDS that was asked for long before (fmoe_fp8_blockscale_g1u1_subGU_256: ds_read_b32
+#: v64, global_atomic_pk_add_bf16 of v64, more than 300).
+OLD = 48
+#: The same, read by an MFMA (fwd_hd256_fp8_causal: ds_read_b64_tr_b8 a[38:39], then with lgkmcnt(8)
+#: where 4 would do v_mfma_f32_32x32x64_f8f6f4 of a[32:39], 20).
+OLD_FOR_MFMA = 20
+#: What overwrites the result of a load that nobody read
+#: (fmoe_bf16_pertokenFp8_g1u1_tkw1_gelu_1tg_32x64: buffer_load_dword v42, v_lshrrev_b32 v42, 42).
+UNREAD = 40
+#: A result of memory behind an s_barrier: other waves take their time there, or the way without the
+#: wait is not taken (mla_a8w8_qh32_qseqlen4_gqaratio8_ps: buffer_load_dword v30, two s_barrier,
+#: v_mul_lo_u32 of v30, 69). Advice is also where a wait covers the load, or another into that
+#: register, on another way; and what an MFMA reads that a newer ds_read will go over before
+#: anything has read the older (mla_a8w8_qh16_qseqlen4_gqaratio16_msk0_lse_cprr_v3_ps:
+#: ds_read_b128 a[120:123], six instructions later the MFMA that reads the old one).
+OLDEST = 64
+#: So many LDS operations are out at most: the next waits until there is room. Kernels use that
+#: (pa_bf16_pertokenFp8_gqa16_1tg_4w_qlen64_msk1_ps: 16 ds_read_b128, ``s_waitcnt lgkmcnt(15)``,
+#: which is no wait, then an MFMA of the first); LLVM asks for lgkmcnt(14).
+LDS_AT_ONCE = LGKM_MAX + 1
+
 _USED_EARLY = {
     ERROR: Message("{title}: {registers}", "insert {wait} before it"),
     ADVICE: Message("{title}: {registers}", "insert {wait} before it", ADVICE),
@@ -20,9 +56,9 @@ RULES: tuple[Rule, ...] = (
         "A buffer, global or scratch load writes its registers when memory answers; until an "
         "s_waitcnt vmcnt(N) covers it, with N no more than the memory operations issued after it, "
         "the registers hold old values, and a write to them may be overtaken by the load. Advice "
-        "where a wait covers it on another way, and where kernels that run do without: 64 units "
-        "of four clocks and an s_barrier behind the load, or a write 40 behind one that nobody "
-        "read.",
+        f"where a wait covers it on another way, and where kernels that run do without: {OLDEST} "
+        f"units of four clocks and an s_barrier behind the load, or a write {UNREAD} behind one "
+        "that nobody read.",
         _WAITCNT,
         messages=_USED_EARLY,
     ),
@@ -33,9 +69,10 @@ RULES: tuple[Rule, ...] = (
         "issued after it, says that the result is there. While scalar loads, messages or FLAT "
         "operations are out as well the order is lost and only lgkmcnt(0) will do. Advice where a "
         "wait covers it on another way, where so many LDS operations behind it are out that it is "
-        "in (15 are the most), and where kernels that run do without: 48 units of four clocks "
-        "behind the operation, 20 where an MFMA reads it, or 4 and an s_barrier, or the next "
-        "result of LDS for the last four of an MFMA's eight registers.",
+        f"in ({LDS_AT_ONCE} are the most), and where kernels that run do without: {OLD} units of "
+        f"four clocks behind the operation, {OLD_FOR_MFMA} where an MFMA reads it, or "
+        f"{BEHIND_BARRIER} and an s_barrier, or the next result of LDS for the last four of an "
+        "MFMA's eight registers.",
         _WAITCNT,
         messages=_USED_EARLY,
     ),
