@@ -48,6 +48,7 @@ _KINDS = {
     "op_sel of sources": r"v_pk_|v_mfma|v_mad_mix|v_fma_mix|v_smfmac",
     "op_sel not of halves": r"v_(pk|dot|mfma|smfmac|fma_mix|mad_mix|accvgpr|permlane)",
     "selects a byte": r"v_cvt_(scalef32_)?sr_(fp8|bf8)_|v_cvt_scalef32_pk_fp4_",
+    "writes in part": r"v_writelane_|v_(fma|mad)_mix|v_cvt_",  # where its result is read, too
     "writes a byte": r"v_cvt_scalef32_sr_pk_fp4_",
     "relative register": r"\w*(movrel|gpr_idx)",
     # LDS: what reads and writes it, and what only goes through its unit.
@@ -80,6 +81,7 @@ _KINDS = {
     "halves": r"v_(?!pk_|permlane|s?wmma|dot|cvt_(?:scale|pk|sr))(?:\w+_)?(?:bf|[fiub])16"
     r"(?:_(?:[fiu](?:32|64)|fp8|bf8))?(?:_e32|_e64)?$",
     "padding": r"s_code_end",
+    "fills gaps": r"s_nop$|s_code_end",
     "scratch": r"(s_)?scratch_",
     "buffer": r"buffer_",
     "global": r"global_",

@@ -7,11 +7,9 @@ from collections.abc import Iterable
 
 from coasm.emulator.engine.program import Program
 from coasm.emulator.options import Coverage
+from coasm.isa.kinds import is_a
 
 __all__ = ["coverage_of"]
-
-#: What assemblers and linkers fill gaps between functions with.
-_PADDING = ("s_nop", "s_code_end")
 
 
 def coverage_of(program: Program, executed: Iterable[int], asleep: Iterable[int]) -> Coverage:
@@ -39,4 +37,5 @@ def coverage_of(program: Program, executed: Iterable[int], asleep: Iterable[int]
 
 def _is_padding(program: Program, address: int) -> bool:
     instruction = program.instructions[address]
-    return instruction.mnemonic in _PADDING or not any(instruction.data)
+    """Whether it is what assemblers and linkers fill gaps between functions with."""
+    return is_a(instruction.mnemonic, "fills gaps") or not any(instruction.data)

@@ -7,13 +7,11 @@ import numpy as np
 from coasm.emulator.errors import Fault
 from coasm.emulator.rows.context import Context, Step
 from coasm.emulator.state.waves import SCALARS, Group
-from coasm.isa import EXEC, VGPR, Access, Parsed, register_name
+from coasm.isa import EXEC, VGPR, Access, Parsed, register_name, takes_lanes
+from coasm.isa.kinds import is_a
+from coasm.isa.table import opcode
 
 __all__ = ["checked"]
-
-#: What may write only some lanes, or a part, of its destination and keeps the rest.
-_KEEP = ("v_writelane", "v_fma_mix", "v_mad_mix", "v_cvt_")
-_WHOLE = ("v_mfma", "v_readlane", "v_writelane")
 
 
 def checked(step: Step, parsed: Parsed, used: Access, context: Context) -> Step:
@@ -34,19 +32,23 @@ def checked(step: Step, parsed: Parsed, used: Access, context: Context) -> Step:
 
     reads = [(n, position(n)) for n in sorted(used.reads) if n not in (EXEC, EXEC + 1)]
     writes = [at for at in map(position, sorted(used.writes)) if at is not None]
-    # Lane-wise writes (v_writelane) read the register that they change; that is no use of it.
-    merged = used.reads & used.writes if parsed.mnemonic == "v_writelane_b32" else frozenset()
-    keeps = parsed.encoding.endswith("dpp") or parsed.mnemonic.startswith(_KEEP)
+    masked = takes_lanes(parsed)
+    # What writes only some lanes, or a part, of a register reads it; that is no use of it.
+    found = opcode(parsed.mnemonic, context.shared.processor.family.instructions)
+    changes = found is not None and found.slots[:1] and found.slots[0].role == "x"
+    in_part = changes and is_a(parsed.mnemonic, "writes in part")
+    keeps = in_part or parsed.encoding.endswith("dpp")
+    kept = used.kept | used.writes if keeps else used.kept
 
     def run(s: Group) -> None:
         assert s.written is not None
         active = s.full or bool(s.mask.any())
         for number, at in reads:
-            if at is None or number in merged or (keeps and number in used.writes):
+            if at is None or number in kept:
                 continue
             known = s.written[at]
             bad = ~known
-            if number >= VGPR and not parsed.mnemonic.startswith(_WHOLE):
+            if number >= VGPR and masked:
                 bad = bad & s.mask.any(axis=1)
             if active and bad.any():
                 raise Fault(f"{register_name(number)} was never written", int(np.argmax(bad)))
