@@ -14,7 +14,7 @@ from coasm.emulator.engine.trace import Tracer
 from coasm.emulator.engine.waits import plan_of
 from coasm.emulator.errors import EmulationError, Fault, Mistake
 from coasm.emulator.options import Options
-from coasm.emulator.rows.floats import on_invalid
+from coasm.emulator.rows.nans import on_invalid
 from coasm.emulator.state.race import Race
 from coasm.emulator.state.shared import Shared
 from coasm.emulator.state.waves import Group

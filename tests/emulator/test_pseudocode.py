@@ -33,6 +33,7 @@ REFUSED = {
     "the high half of a constant operand": "no compiler selects it and no manual says what it is",
     "the operand src_scc": "a packed operation on SCC",
     "the modifier clamp of v_cvt_pk": "a clamp of bfloat16",
+    "the modifier clamp of v_(div_scale|dot2c)": "a clamp of what is no plain float",
     "the modifier (mul|div):. of v_(div|cvt_pk)": "output modifiers of what is no plain float",
     "the modifier (mul|div):. of v_dot2c": "the same of a dot product",
     "a floating-point constant as packed numbers": "no manual says how it reaches a dot product",

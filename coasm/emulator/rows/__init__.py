@@ -1,5 +1,45 @@
-"""What instructions do, on all waves of a group at once: importing this fills the table of rows."""
+"""What instructions do, on all waves at once: importing this fills the table of rows."""
 
-from coasm.emulator.rows import floats, flow, integer, matrix, mem, narrow, scalar
+from coasm.emulator.rows import (
+    atomics,
+    buffers,
+    compare,
+    convert,
+    divide,
+    flat,
+    floats,
+    flow,
+    fma,
+    integer,
+    lanes,
+    lds,
+    matrix,
+    moves,
+    nans,
+    narrow,
+    packed,
+    scalar,
+    scalar_memory,
+)
 
-__all__ = ["floats", "flow", "integer", "matrix", "mem", "narrow", "scalar"]
+__all__ = [
+    "atomics",
+    "buffers",
+    "compare",
+    "convert",
+    "divide",
+    "flat",
+    "floats",
+    "flow",
+    "fma",
+    "integer",
+    "lanes",
+    "lds",
+    "matrix",
+    "moves",
+    "nans",
+    "narrow",
+    "packed",
+    "scalar",
+    "scalar_memory",
+]

@@ -14,23 +14,13 @@ from typing import Any
 import numpy as np
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.rows.context import (
-    DTYPES,
-    INDEX_DST,
-    Array,
-    Context,
-    Step,
-    has_dpp,
-    store,
-    write_mask,
-    writes_all,
-)
+from coasm.emulator.rows.context import DTYPES, Array, Context, Step, write_mask, writes_all
 from coasm.emulator.rows.scalar import first_one, leading_signs, leading_zeros
 from coasm.emulator.rows.table import row
-from coasm.emulator.state.waves import LANES, Group, pack, unpack
-from coasm.isa import VCC, VGPR, Literal, Parsed, Register
+from coasm.emulator.state.waves import LANES, Group
+from coasm.isa import VGPR, Literal, Parsed, Register
 
-__all__ = ["accumulating", "is_plain", "vector"]
+__all__ = ["Function", "accumulating", "is_plain", "saturating", "vector"]
 
 Function = Callable[..., Any]
 _31 = np.uint32(31)
@@ -153,7 +143,7 @@ row("v_not_b32", vector("u32 u32", np.invert))
 row("v_xnor_b32", vector("u32 u32 u32", lambda a, b: ~(a ^ b)))
 
 
-def _saturating(function: np.ufunc) -> Function:
+def saturating(function: np.ufunc) -> Function:
     """Integer addition or subtraction that *clamp* saturates to the type's range."""
 
     def compute(a: Array, b: Array, clamp: bool = False) -> Array:
@@ -171,7 +161,7 @@ def _arithmetic(
 ) -> Callable[[Context, Parsed], Step]:
     fast, general = (
         vector(kinds, function),
-        vector(kinds, _saturating(function), saturate=True, keep=keep),
+        vector(kinds, saturating(function), saturate=True, keep=keep),
     )
     return lambda ctx, parsed: (general if "clamp" in parsed.modifiers or keep else fast)(
         ctx, parsed
@@ -184,7 +174,7 @@ def _median(a: Array, b: Array, c: Array) -> Array:
 
 row("v_add_u32", _arithmetic("u32 u32 u32", np.add))
 row("v_sub_u32", _arithmetic("u32 u32 u32", np.subtract))
-row("v_subrev_u32", vector("u32 u32 u32", _swap(_saturating(np.subtract))))
+row("v_subrev_u32", vector("u32 u32 u32", _swap(saturating(np.subtract))))
 row("v_add_i32", _arithmetic("i32 i32 i32", np.add))
 row("v_sub_i32", _arithmetic("i32 i32 i32", np.subtract))
 row("v_mul_lo_u32", vector("u32 u32 u32", np.multiply))
@@ -499,242 +489,3 @@ def _mad64(signed: bool) -> Callable[[Context, Parsed], Step]:
 
 row("v_mad_u64_u32", _mad64(False))
 row("v_mad_i64_i32", _mad64(True))
-
-
-# Selection and comparison.
-
-
-def _cndmask(ctx: Context, parsed: Parsed) -> Step:
-    a, b = ctx.source(parsed, 1, "u32"), ctx.source(parsed, 2, "u32")
-    pair = ctx.pair(parsed.operands[3]) if len(parsed.operands) > 3 else VCC >> 1
-    put = ctx.target(parsed, "u32")
-    if not is_plain_select(ctx, parsed):
-        return lambda s: put(s, np.where(unpack(s.d[pair]), b(s), a(s)))
-    d = ctx.rows(parsed.operands[0])[0]
-
-    def step(s: Group) -> None:
-        pick = unpack(s.d[pair])
-        if s.full:
-            s.u[d][...] = np.where(pick, b(s), a(s))
-        else:
-            np.copyto(s.u[d], np.where(pick, b(s), a(s)), where=s.mask)
-
-    return step
-
-
-def is_plain_select(ctx: Context, parsed: Parsed) -> bool:
-    """Whether a selection has neither source modifiers nor permutations."""
-    return not parsed.modifiers and not ctx.index
-
-
-row("v_cndmask_b32", _cndmask)
-
-
-def compare(
-    kind: str, function: Function, to_exec: bool = False
-) -> Callable[[Context, Parsed], Step]:
-    """A comparison into a scalar pair; *to_exec* (``v_cmpx``) also into EXEC."""
-
-    def build(ctx: Context, parsed: Parsed) -> Step:
-        a, b = ctx.source(parsed, 1, kind), ctx.source(parsed, 2, kind)
-        put = ctx.mask_target(parsed.operands[0])
-        if has_dpp(parsed):
-            raise Fault("DPP on a comparison is not emulated")
-
-        def step(s: Group) -> None:
-            value = np.asarray(function(a(s), b(s)))
-            put(s, value)
-            if to_exec:
-                value = np.broadcast_to(value, (s.n, LANES))
-                s.d[63][...] = pack(value & s.mask)
-                s.update_exec()
-
-        return step
-
-    return build
-
-
-def _never(a: Array, b: Array) -> Array:
-    return np.zeros(np.broadcast_shapes(a.shape, b.shape), bool)
-
-
-def _always(a: Array, b: Array) -> Array:
-    return np.ones(np.broadcast_shapes(a.shape, b.shape), bool)
-
-
-INTEGER: dict[str, Function] = {
-    "f": _never,
-    "lt": np.less,
-    "eq": np.equal,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ne": np.not_equal,
-    "ge": np.greater_equal,
-    "t": _always,
-}
-for _kind in ("i16", "u16", "i32", "u32", "i64", "u64"):
-    for _op, _compare in INTEGER.items():
-        row(f"v_cmp_{_op}_{_kind}", compare(_kind, _compare))
-        row(f"v_cmpx_{_op}_{_kind}", compare(_kind, _compare, to_exec=True))
-
-
-# Between lanes.
-
-
-def _readfirstlane(ctx: Context, parsed: Parsed) -> Step:
-    get = ctx.raw_source(parsed.operands[1], 0)
-    put = ctx.scalar_target(parsed.operands[0], "u32")
-
-    def step(s: Group) -> None:
-        value = np.broadcast_to(get(s), (s.n, LANES))
-        if s.full:
-            put(s, value[:, 0])
-        else:
-            put(s, value[np.arange(s.n), s.mask.argmax(axis=1)])  # lane 0 where EXEC is 0
-
-    return step
-
-
-def _readlane(ctx: Context, parsed: Parsed) -> Step:
-    get = ctx.raw_source(parsed.operands[1], 0)
-    lane, put = (
-        ctx.scalar_source(parsed.operands[2], "u32"),
-        ctx.scalar_target(parsed.operands[0], "u32"),
-    )
-
-    def step(s: Group) -> None:
-        value = np.broadcast_to(get(s), (s.n, LANES))
-        put(s, value[np.arange(s.n), np.broadcast_to(lane(s) & np.uint32(63), (s.n,))])
-
-    return step
-
-
-def _writelane(ctx: Context, parsed: Parsed) -> Step:
-    d = ctx.rows(parsed.operands[0])[0]
-    value, lane = (ctx.scalar_source(op, "u32") for op in parsed.operands[1:3])
-
-    def step(s: Group) -> None:
-        s.u[d][np.arange(s.n), np.broadcast_to(lane(s) & np.uint32(63), (s.n,))] = value(s)
-
-    return step
-
-
-row("v_readfirstlane_b32", _readfirstlane)
-row("v_readlane_b32", _readlane)
-row("v_writelane_b32", _writelane)
-
-
-def _permlane_swap(width: int) -> Callable[[Context, Parsed], Step]:
-    """Odd rows of the result with even rows of the source; rows of *width* lanes."""
-
-    def build(ctx: Context, parsed: Parsed) -> Step:
-        d, a = ctx.rows(parsed.operands[0])[0], ctx.rows(parsed.operands[1])[0]
-
-        def step(s: Group) -> None:
-            x = s.u[d].reshape(s.n, LANES // width // 2, 2, width)[:, :, 1]
-            y = s.u[a].reshape(s.n, LANES // width // 2, 2, width)[:, :, 0]
-            if not s.full:
-                # Without bounds checking a lane takes part if both are on.
-                on = s.mask.reshape(s.n, LANES // width // 2, 2, width)
-                both = on[:, :, 0] & on[:, :, 1]
-                if (on[:, :, 0] ^ on[:, :, 1]).any():
-                    raise Fault("lanes that exchange values are switched off in part")
-                saved = x.copy()
-                np.copyto(x, y, where=both)
-                np.copyto(y, saved, where=both)
-                return
-            saved = x.copy()
-            x[...] = y
-            y[...] = saved
-
-        return step
-
-    return build
-
-
-row("v_permlane16_swap_b32", _permlane_swap(16))
-row("v_permlane32_swap_b32", _permlane_swap(32))
-
-
-def _swap_registers(ctx: Context, parsed: Parsed) -> Step:
-    d, a = ctx.rows(parsed.operands[0])[0], ctx.rows(parsed.operands[1])[0]
-
-    def step(s: Group) -> None:
-        saved = s.u[d].copy()
-        store(s, d, s.u[a])
-        store(s, a, saved)
-
-    return step
-
-
-row("v_swap_b32", _swap_registers)
-
-
-# Packed 16-bit integers.
-
-
-def packed(
-    kind: str, function: Function, count: int, *, saturate: bool = False
-) -> Callable[[Context, Parsed], Step]:
-    """*function* on the low and on the high halves of integers; op_sel and op_sel_hi pick.
-
-    *saturate*: *function* takes ``clamp=True``.
-    """
-    dtype = DTYPES[kind]
-
-    def build(ctx: Context, parsed: Parsed) -> Step:
-        d = ctx.rows(parsed.operands[0])[0]
-        if ctx.index & INDEX_DST:
-            raise Fault("VGPR index mode on a packed result is not emulated")
-        more = {"clamp": True} if saturate and "clamp" in parsed.modifiers else {}
-        # A constant of floating point is the bits of a float32 here.
-        raws = [ctx.raw_source(parsed.operands[1 + at], at) for at in range(count)]
-        selects = half_selects(parsed, count)
-
-        def half(s: Group, which: int) -> Array:
-            values = [
-                (raw(s) >> np.uint32(16 * pick)).astype(np.uint16).view(dtype)
-                for raw, pick in zip(raws, selects[which], strict=True)
-            ]
-            return np.asarray(function(*values, **more)).view(np.uint16).astype(np.uint32)
-
-        return lambda s: store(s, d, half(s, 0) | half(s, 1) << np.uint32(16))
-
-    return build
-
-
-def half_selects(parsed: Parsed, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Which half of each source the low and the high result take (op_sel, op_sel_hi)."""
-    high = parsed.bits("op_sel_hi", count, 1) if "op_sel_hi" in parsed.modifiers else (1,) * count
-    return parsed.bits("op_sel", count), high
-
-
-def _shift16(function: np.ufunc) -> Function:
-    return lambda a, b: function(b, (a & a.dtype.type(15)).astype(b.dtype))
-
-
-_PACKED: tuple[tuple[str, str, Function], ...] = (
-    ("mul_lo_u16", "u16", np.multiply),
-    ("min_u16", "u16", np.minimum),
-    ("max_u16", "u16", np.maximum),
-    ("min_i16", "i16", np.minimum),
-    ("max_i16", "i16", np.maximum),
-)
-for _name, _kind, _half in _PACKED:
-    row(f"v_pk_{_name}", packed(_kind, _half, 2))
-for _kind in ("u16", "i16"):
-    row(f"v_pk_add_{_kind}", packed(_kind, _saturating(np.add), 2, saturate=True))
-    row(f"v_pk_sub_{_kind}", packed(_kind, _saturating(np.subtract), 2, saturate=True))
-row("v_pk_lshlrev_b16", packed("u16", _shift16(np.left_shift), 2))
-row("v_pk_lshrrev_b16", packed("u16", _shift16(np.right_shift), 2))
-row("v_pk_ashrrev_i16", packed("i16", _shift16(np.right_shift), 2))
-row("v_pk_mad_u16 v_pk_mad_i16", packed("u16", lambda a, b, c: a * b + c, 3))
-
-
-def _pack_b32_f16(a: Array, b: Array) -> Array:
-    low, high = (np.ascontiguousarray(v).view(np.uint16).astype(np.uint32) for v in (a, b))
-    return low | high << np.uint32(16)
-
-
-# LLVM takes it for a canonicalization: denormals are flushed as MODE says.
-row("v_pack_b32_f16", vector("u32 f16 f16", _pack_b32_f16))

@@ -18,7 +18,7 @@ import numpy as np
 
 from coasm.emulator.errors import Fault
 from coasm.emulator.rows.context import FP16_OVFL, Array, Context, Getter, Step, store
-from coasm.emulator.rows.floats import to_bf16
+from coasm.emulator.rows.convert import to_bf16
 from coasm.emulator.rows.matrix import FORMATS, Format, values_of
 from coasm.emulator.rows.table import row
 from coasm.emulator.state.waves import LANES, Group
