@@ -1,10 +1,4 @@
-"""A kernel's code, prepared: instructions by address, blocks of steps, and what is in flight.
-
-A block is a straight run of instructions from a branch target, or from where a branch falls
-through, to the next one. Which memory operations are in flight when a block is entered decides
-what its waits complete and which registers may not be touched; that is worked out once for each
-such state (:class:`Plan`) and costs nothing afterwards.
-"""
+"""A kernel's code: its instructions by address, parsed once; the last programs are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What waits complete: the writes to LDS that are done there, and registers that come too early."""
+"""What waits complete: the writes to LDS that are done there, and registers that come too early.
+
+Which memory operations are in flight when a block is entered decides that. It is worked out once
+for each such state (:class:`~coasm.emulator.engine.blocks.Plan`) and costs nothing afterwards.
+"""
 
 from __future__ import annotations
 

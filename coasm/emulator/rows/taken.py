@@ -1,7 +1,8 @@
 """What a builder takes of an instruction: whatever it leaves is an error, not silence.
 
 A builder gets the modifiers as :class:`Taken`, which notes those that it looks up, and its operands
-through the accessors of :class:`~coasm.emulator.operands.Context`, which note what they are given.
+through the accessors of :class:`~coasm.emulator.rows.context.Context`, which note what they are
+given.
 """
 
 from __future__ import annotations
