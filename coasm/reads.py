@@ -165,7 +165,7 @@ class _Walk:
             if any(v.kind in ("low", "high", "mixed") for v in sources):
                 self.complete = False
             result = {}
-        if is_a(mnemonic, "relative register"):
+        if is_a(mnemonic, "relative move"):
             self.complete = False  # a register by a number that is not known here
         for register in _of(operation, "dxk"):
             state.pop(register, None)
@@ -271,7 +271,7 @@ def _named(text: str, registers: str) -> tuple[str, frozenset[str], bool]:
     mnemonic, _, rest = text.partition(" ")
     parts = _operands(registers or rest.strip())
     named = frozenset(register for part in parts for register in _registers(part))
-    return mnemonic, named, mnemonic in _MOVES or is_a(mnemonic, "relative register")
+    return mnemonic, named, mnemonic in _MOVES or is_a(mnemonic, "relative move")
 
 
 def _preload_offset(kernel: Kernel) -> int:

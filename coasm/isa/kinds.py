@@ -50,6 +50,7 @@ _KINDS = {
     "selects a byte": r"v_cvt_(scalef32_)?sr_(fp8|bf8)_|v_cvt_scalef32_pk_fp4_",
     "writes in part": r"v_writelane_|v_(fma|mad)_mix|v_cvt_",  # where its result is read, too
     "writes a byte": r"v_cvt_scalef32_sr_pk_fp4_",
+    "relative move": r"\w*movrel",
     "relative register": r"\w*(movrel|gpr_idx)",
     # LDS: what reads and writes it, and what only goes through its unit.
     "LDS read": r"ds_(read|load)",

@@ -176,7 +176,7 @@ def _with_counts(program: Program, counts: Mapping[int, tuple[int, int]]) -> Pro
             simm |= vm & 15 | vm >> 4 << 14 | lgkm << 8
             data = simm.to_bytes(2, "little") + item.data[2:]
             instructions[at] = item._replace(data=data)
-    return replace(program, instructions=instructions)
+    return replace(program, graph=replace(program.graph, instructions=instructions))
 
 
 @pytest.mark.slow
