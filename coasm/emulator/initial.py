@@ -16,7 +16,7 @@ from coasm.descriptor import Resources, decode
 from coasm.emulator.engine.flight import EMPTY
 from coasm.emulator.state.places import Array
 from coasm.emulator.state.shared import Shared
-from coasm.emulator.state.waves import LANES, SCALARS, Group
+from coasm.emulator.state.waves import SCALARS, Group
 from coasm.errors import UnsupportedError
 from coasm.target import TargetID
 
@@ -56,7 +56,7 @@ class Dispatch(NamedTuple):
     @property
     def waves(self) -> int:
         """The waves of a workgroup."""
-        return -(-self.items // LANES)
+        return -(-self.items // self.asked.wave_size)
 
     def aql_packet(self, scratch: int, lds: int) -> bytes:
         """The AQL dispatch packet: sizes in work-items, 64 bytes."""
@@ -78,12 +78,12 @@ def initial_waves(
     """
     waves = dispatch.waves
     n = count * waves
-    rows = shared.layout.rows
-    vector = np.zeros((rows, n, LANES), np.uint32)
+    rows, lanes = shared.layout.rows, shared.layout.lanes
+    vector = np.zeros((rows, n, lanes), np.uint32)
     scalar = np.zeros((SCALARS // 2, n, 2), np.uint32)
     local = np.arange(n, dtype=np.int64)
     wg = local // waves
-    item = (local % waves)[:, None] * LANES + np.arange(LANES)
+    item = (local % waves)[:, None] * lanes + np.arange(lanes)
     if shared.layout.vgprs:
         vector[0] = _workitem_ids(dispatch, item)
     registers = _sgprs(dispatch, shared, first + wg)

@@ -16,7 +16,7 @@ from coasm.emulator.machine import Machine, Stopped
 from coasm.emulator.options import MAX_INSTRUCTIONS, Options, Outcome
 from coasm.emulator.state.memory import Memory
 from coasm.emulator.state.shared import Shared
-from coasm.emulator.state.waves import LANES
+from coasm.emulator.state.waves import MASK_LANES
 from coasm.errors import UnsupportedError
 from coasm.target import emulated
 
@@ -67,7 +67,7 @@ def run(
         )
     shared = Shared(co.target.processor, asked, memory, lds, scratch, base)
     machine = Machine(program, shared, options, _stop_address(program, options))
-    each = waves * (shared.layout.rows * 256 + scratch * LANES) + lds
+    each = waves * (shared.layout.rows * 4 + scratch) * shared.layout.lanes + lds
     chunk = max(1, min(total, CHUNK_BYTES // max(each, 1)))
     dump = ""
     try:
@@ -118,7 +118,7 @@ def _check(co: CodeObject, dispatch: Dispatch, lds: int) -> None:
             f"{processor.family.lds_bytes}"
         )
     wave_size = dispatch.asked.wave_size
-    if wave_size != LANES:
+    if wave_size != MASK_LANES:
         raise UnsupportedError(f"{kernel.name}: waves of {wave_size} lanes are not emulated")
 
 

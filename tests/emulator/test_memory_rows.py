@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.rows.context import PRIVATE_APERTURE, SHARED_APERTURE
 from coasm.emulator.rows.table import ROWS
+from coasm.emulator.state.spaces import PRIVATE_APERTURE, SHARED_APERTURE
 from coasm.emulator.state.waves import Group
 from coasm.llvm import Llvm
 from tests.emulator.bench import GLOBAL, LDS, SCRATCH, Bench

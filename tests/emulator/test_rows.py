@@ -7,8 +7,9 @@ import pytest
 
 from coasm.emulator import EmulationError
 from coasm.emulator.errors import Fault, Mistake
-from coasm.emulator.rows.context import Context, Step
+from coasm.emulator.rows.context import Context
 from coasm.emulator.rows.table import ENDINGS, ROWS, WAITS, Row
+from coasm.emulator.rows.values import Step
 from coasm.isa import Parsed
 from coasm.isa.table import opcode
 from coasm.llvm import Llvm

@@ -13,9 +13,10 @@ from coasm.emulator.engine.flight import Flight, InFlight
 from coasm.emulator.engine.program import Program
 from coasm.emulator.engine.strict import checked
 from coasm.emulator.errors import Fault
-from coasm.emulator.rows.context import Context, Step
+from coasm.emulator.rows.context import Context
 from coasm.emulator.rows.table import ENDINGS, ROWS, WAITS
 from coasm.emulator.rows.taken import Taken, check_taken
+from coasm.emulator.rows.values import Step
 from coasm.emulator.state.shared import Shared
 from coasm.emulator.state.waves import Group, Layout
 from coasm.errors import CoasmError

@@ -10,8 +10,9 @@ import numpy as np
 from coasm.emulator.engine.program import Program
 from coasm.emulator.engine.schedule import Schedule
 from coasm.emulator.errors import Fault
-from coasm.emulator.rows.context import Array, Context, Getter
+from coasm.emulator.rows.context import Context
 from coasm.emulator.rows.table import ENDINGS, Ending
+from coasm.emulator.rows.values import Array, Getter
 from coasm.emulator.state.waves import Group
 
 __all__ = ["Control", "control_of"]

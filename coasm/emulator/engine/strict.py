@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.rows.context import Context, Step
+from coasm.emulator.rows.context import Context
+from coasm.emulator.rows.values import Step
 from coasm.emulator.state.waves import SCALARS, Group
 from coasm.isa import EXEC, VGPR, Access, Parsed, register_name, takes_lanes
 from coasm.isa.kinds import is_a

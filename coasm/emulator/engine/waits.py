@@ -11,7 +11,7 @@ from collections.abc import Callable
 from coasm.emulator.engine.blocks import Block, Item, Plan, nothing, raiser, watch
 from coasm.emulator.engine.flight import EMPTY, Flight, InFlight
 from coasm.emulator.engine.program import Program, register_list
-from coasm.emulator.rows.context import Step
+from coasm.emulator.rows.values import Step
 from coasm.emulator.state import spaces
 from coasm.emulator.state.shared import Shared
 from coasm.emulator.state.waves import Group

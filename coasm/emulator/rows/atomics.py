@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.rows.context import Array, flush
 from coasm.emulator.rows.convert import to_bf16
 from coasm.emulator.rows.moves import Move
+from coasm.emulator.rows.values import Array, flush
 from coasm.emulator.state import places
-from coasm.emulator.state.waves import LANES, Group
+from coasm.emulator.state.waves import Group
 
 __all__ = ["OPS", "Op", "add_flushed", "larger", "run_atomic", "size_of", "smaller"]
 
@@ -126,7 +126,7 @@ OPS["cmpswap_x2"] = Op(np.uint64, _compare_swap)
 def _updated(
     s: Group, parts: list[places.Part], op: Op, data: Array, returns: bool
 ) -> Array | None:
-    return places.atomic(parts, (s.n, LANES), op.dtype, op.update, data, op.ufunc, returns)
+    return places.atomic(parts, s.shape, op.dtype, op.update, data, op.ufunc, returns)
 
 
 def run_atomic(

@@ -16,7 +16,7 @@ import numpy as np
 
 from coasm.emulator.errors import Fault
 from coasm.emulator.rows.atomics import OPS, run_atomic, size_of
-from coasm.emulator.rows.context import Array, Context, Step
+from coasm.emulator.rows.context import Context
 from coasm.emulator.rows.moves import (
     ANY_BYTE,
     CACHE,
@@ -29,9 +29,10 @@ from coasm.emulator.rows.moves import (
     dma,
 )
 from coasm.emulator.rows.table import row
+from coasm.emulator.rows.values import Array, Step
 from coasm.emulator.state import places, spaces
 from coasm.emulator.state.shared import Shared
-from coasm.emulator.state.waves import LANES, Group
+from coasm.emulator.state.waves import Group
 from coasm.isa import Literal, Parsed, Register, Word
 
 __all__: list[str] = []
@@ -72,7 +73,7 @@ class Buffer:
         soffset: Array = np.asarray(self.soffset(s)).astype(np.uint64)
         offset: Array
         if self.offset_row is None:
-            offset = np.full((s.n, LANES), self.inst)
+            offset = np.full(s.shape, self.inst)
         else:
             offset = s.u[self.offset_row].astype(np.uint64)
             if self.inst:
@@ -94,13 +95,13 @@ class Buffer:
                 return address, [offset + np.uint64(size) <= limit] * max(1, size // 4)
             return address, [offset + np.uint64(4 * at) < limit for at in range(max(1, size // 4))]
         index = (
-            np.zeros((s.n, LANES), np.uint64)
+            np.zeros(s.shape, np.uint64)
             if self.index_row is None
             else s.u[self.index_row].astype(np.uint64)
         )
         if add_tid.any():
             index = index + np.where(
-                add_tid[:, None] != 0, np.arange(LANES, dtype=np.uint64), np.uint64(0)
+                add_tid[:, None] != 0, np.arange(s.layout.lanes, dtype=np.uint64), np.uint64(0)
             )
         _check_carry(s, offset, records)
         wide = stride.astype(np.uint64)[:, None]
@@ -160,7 +161,7 @@ def _range_load(
     active = active_lanes(s)
     if lanes is None:
         parts = spaces.global_memory(shared, s, address, size, ANY_BYTE, active)
-        return places.load(parts, (s.n, LANES), size)
+        return places.load(parts, s.shape, size)
     everything = lanes[0]
     for one in lanes[1:]:
         everything = everything & one
@@ -168,12 +169,12 @@ def _range_load(
     if same:
         mask = everything if active is None else everything & active
         parts = spaces.global_memory(shared, s, address, size, ANY_BYTE, mask)
-        return places.load(parts, (s.n, LANES), size)
-    out = np.zeros((s.n, LANES, len(lanes)), np.uint32)
+        return places.load(parts, s.shape, size)
+    out = np.zeros((*s.shape, len(lanes)), np.uint32)
     for at, one in enumerate(lanes):
         mask = one if active is None else one & active
         parts = spaces.global_memory(shared, s, address + np.uint64(4 * at), 4, ANY_BYTE, mask)
-        out[..., at] = places.load(parts, (s.n, LANES), 4)[..., 0]
+        out[..., at] = places.load(parts, s.shape, 4)[..., 0]
     return out
 
 

@@ -1,8 +1,6 @@
 """Operands of an instruction → where a group holds them, and functions that read and write them.
 
-A *kind* says how the bits of an operand are to be taken: ``u32 i32 f32 u64 i64 f64 u16 i16 f16
-bf16``, ``b16 b64`` (the bits of an operand of type f16 or f64), ``m`` (a bit for each lane, in
-a scalar pair).
+A *kind* is one of :mod:`~coasm.emulator.rows.values`.
 """
 
 # NumPy's stubs give Any for arithmetic on arrays of any type.
@@ -10,17 +8,31 @@ a scalar pair).
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable
-
 import numpy as np
 
 from coasm.emulator.errors import Fault
+from coasm.emulator.rows.dpp import dpp_source, has_dpp, write_mask
+from coasm.emulator.rows.sdwa import sdwa_source, sdwa_target
 from coasm.emulator.rows.taken import peek, plain
-from coasm.emulator.state.places import Array
+from coasm.emulator.rows.values import (
+    DENORM_16_IN,
+    DENORM_16_OUT,
+    DENORM_32_IN,
+    DENORM_32_OUT,
+    DTYPES,
+    INDEX_DST,
+    INDEX_SRC,
+    Array,
+    Getter,
+    Setter,
+    constant64,
+    float_bits,
+    flush,
+    store,
+)
 from coasm.emulator.state.shared import Shared
 from coasm.emulator.state.spaces import PRIVATE_APERTURE, SHARED_APERTURE
-from coasm.emulator.state.waves import LANES, SCALARS, Group, Layout, pack, unpack
+from coasm.emulator.state.waves import SCALARS, Group, Layout, pack, unpack
 from coasm.isa import (
     AGPR,
     EXEC,
@@ -36,28 +48,7 @@ from coasm.isa import (
 )
 from coasm.isa.kinds import is_a
 
-__all__ = ["DTYPES", "Array", "Context", "Getter", "Setter", "Step"]
-
-Step = Callable[[Group], None]
-Getter = Callable[[Group], Array]
-Setter = Callable[[Group, Array], None]
-
-DTYPES: dict[str, type[np.generic]] = {
-    "u8": np.uint8,
-    "i8": np.int8,
-    "u16": np.uint16,
-    "i16": np.int16,
-    "f16": np.float16,
-    "bf16": np.uint16,
-    "b16": np.uint16,
-    "u32": np.uint32,
-    "i32": np.int32,
-    "f32": np.float32,
-    "b64": np.uint64,
-    "u64": np.uint64,
-    "i64": np.int64,
-    "f64": np.float64,
-}
+__all__ = ["Context", "bit_modifiers"]
 
 _FIXED = {
     235: SHARED_APERTURE << 32,
@@ -68,37 +59,6 @@ _FIXED = {
 
 #: The source operand's number that says: a literal dword follows.
 _LITERAL = 255
-
-#: MODE bits. Source: CDNA3 ISA guide, "MODE register fields".
-DENORM_32_IN, DENORM_32_OUT, DENORM_16_IN, DENORM_16_OUT = 1 << 4, 1 << 5, 1 << 6, 1 << 7
-ROUND_32, ROUND_16, DX10_CLAMP, IEEE, FP16_OVFL = 3, 3 << 2, 1 << 8, 1 << 9, 1 << 23
-
-#: VGPR index mode: which operands are indexed. Source: CDNA3 ISA guide, S_SET_GPR_IDX_ON.
-INDEX_SRC = (1, 2, 4)
-INDEX_DST = 8
-
-
-def float_bits(value: float, kind: str) -> int:
-    """The bits of an inline float constant, as its operand's type has it.
-
-    A 16-bit float stands in the low half, with zeros above; packed 16-bit integers get the constant
-    as float32. Source: LLVM, ``getInlineEncodingV216``: what the hardware was found to do.
-    """
-    if kind.endswith("64"):
-        return int(struct.unpack("<Q", struct.pack("<d", _inline64(value)))[0])
-    if kind in ("f16", "b16"):
-        return int(struct.unpack("<H", struct.pack("<e", value))[0])
-    single = int(struct.unpack("<I", struct.pack("<f", value))[0])
-    return single >> 16 if kind == "bf16" else single
-
-
-def _inline64(value: float) -> float:
-    # 1/(2*pi) is printed rounded; the hardware has it in full.
-    return (
-        struct.unpack("<d", struct.pack("<Q", 0x3FC45F306DC9C882))[0]
-        if abs(value - 0.15915494) < 1e-8
-        else value
-    )
 
 
 class Context:
@@ -354,7 +314,7 @@ class Context:
         if kind.endswith("64"):
             get = self._wide(bare, kind)
             if number == 0 and has_dpp(parsed):
-                get = dpp_source(parsed, get)
+                get = dpp_source(parsed, get, self.layout.lanes)
         else:
             get = self._narrow(parsed, bare, kind, number)
         if kind in ("f32", "f16", "f64"):
@@ -375,7 +335,7 @@ class Context:
             raise Fault("VGPR index mode with a 64-bit operand is not emulated")
 
         def read(s: Group) -> Array:
-            both = np.empty((s.n, LANES, 2), np.uint32)
+            both = np.empty((*s.shape, 2), np.uint32)
             both[..., 0] = s.u[low]
             both[..., 1] = s.u[high]
             return both.view(dtype)[..., 0]
@@ -405,9 +365,9 @@ class Context:
             return _typed(self.k(operand), kind)
         raw = self.raw_source(operand, number)
         if number == 0 and has_dpp(parsed):
-            raw = dpp_source(parsed, raw)
+            raw = dpp_source(parsed, raw, self.layout.lanes)
         if select != "DWORD":
-            raw = _sdwa(raw, select, sext)
+            raw = sdwa_source(raw, select, sext)
             half = 0
         if kind.endswith("32"):
             return lambda s: np.ascontiguousarray(raw(s)).view(dtype)
@@ -467,7 +427,7 @@ class Context:
         rows = self.rows(operand)
         if "16" not in kind:
             no_half(parsed, len(parsed.operands) - 1)
-        enabled = write_mask(parsed)
+        enabled = write_mask(parsed, self.layout.lanes)
         self.indexes |= INDEX_DST
         if self.index & INDEX_DST:
             if not kind.endswith("32") or enabled or "dst_sel" in parsed.modifiers:
@@ -476,8 +436,8 @@ class Context:
         if kind.endswith("64"):
 
             def put_wide(s: Group, value: Array) -> None:
-                value = np.broadcast_to(value, (s.n, LANES))
-                both = np.ascontiguousarray(value).view(np.uint32).reshape(s.n, LANES, 2)
+                value = np.broadcast_to(value, s.shape)
+                both = np.ascontiguousarray(value).view(np.uint32).reshape(*s.shape, 2)
                 store(s, rows[0], both[..., 0], enabled)
                 store(s, rows[1], both[..., 1], enabled)
 
@@ -489,10 +449,10 @@ class Context:
                 store(s, row, value.view(np.uint32), enabled)
 
             if "dst_sel" in parsed.modifiers and parsed.modifiers["dst_sel"] != "DWORD":
-                return self._sdwa_target(parsed, row, enabled)
+                return sdwa_target(parsed, row, enabled)
             return put
         if "dst_sel" in parsed.modifiers and parsed.modifiers["dst_sel"] != "DWORD":
-            return self._sdwa_target(parsed, row, enabled)
+            return sdwa_target(parsed, row, enabled)
         sources = len(parsed.operands) - 1
         high = bool("op_sel" in parsed.modifiers and parsed.bits("op_sel", 4)[sources])
         shift = np.uint32(16 if high else 0)
@@ -531,31 +491,12 @@ class Context:
         """What VGPR index mode adds to a register's number: M0[7:0] of each wave."""
         return (s.su[124] & np.uint32(0xFF)).astype(np.int64)
 
-    def _sdwa_target(self, parsed: Parsed, row: int, enabled: Getter | None) -> Setter:
-        select = parsed.modifiers["dst_sel"]
-        unused = parsed.modifiers.get("dst_unused", "UNUSED_PAD")
-        size = 8 if select.startswith("BYTE") else 16
-        shift = size * int(select[-1])
-        field = ((1 << size) - 1) << shift
-
-        def put(s: Group, value: Array) -> None:
-            raw = value.view(np.uint16) if value.dtype.itemsize == 2 else value.view(np.uint32)
-            bits = (raw.astype(np.uint32) << np.uint32(shift)) & np.uint32(field)
-            if unused == "UNUSED_PRESERVE":
-                bits = bits | (s.u[row] & np.uint32(~field & 0xFFFF_FFFF))
-            elif unused == "UNUSED_SEXT":
-                top = 32 - size - shift
-                bits = ((bits << np.uint32(top)).view(np.int32) >> np.int32(top)).view(np.uint32)
-            store(s, row, bits, enabled)
-
-        return put
-
     def mask_target(self, operand: Operand) -> Setter:
         """A function that puts booleans [n, 64] into a scalar pair: 0 for lanes outside EXEC."""
         pair = self.pair(operand)
 
         def put(s: Group, value: Array) -> None:
-            value = np.broadcast_to(value, (s.n, LANES))
+            value = np.broadcast_to(value, s.shape)
             s.d[pair][...] = pack(value if s.full else value & s.mask)
             if pair == 63:
                 s.update_exec()
@@ -586,44 +527,6 @@ def vector_register(operand: Operand) -> Register:
     return operand
 
 
-def store(s: Group, row: int, value: Array, enabled: Getter | None = None) -> None:
-    """Put uint32 values into a register row, in the lanes of EXEC (and of *enabled*)."""
-    if enabled is not None:
-        np.copyto(s.u[row], value, where=s.mask & enabled(s))
-    elif s.full:
-        s.u[row][...] = value
-    else:
-        np.copyto(s.u[row], value, where=s.mask)
-
-
-def constant64(value: int, kind: str) -> Array:
-    """A 64-bit constant as a 0-d array."""
-    return np.array(value & 0xFFFF_FFFF_FFFF_FFFF, np.uint64).view(DTYPES[kind])
-
-
-_SMALLEST = {
-    np.dtype(np.float32): 2.0**-126,
-    np.dtype(np.float16): 2.0**-14,
-    np.dtype(np.float64): 2.0**-1022,
-}
-
-
-def flush(value: Array) -> Array:
-    """*value* with its denormals replaced by zeros of their sign; the same array if it has none."""
-    if value.dtype == np.float32 and value.ndim and value.strides[-1] == 4:
-        bits = value.view(np.uint32)
-        if int(np.minimum.reduce((bits << _ONE) - _ONE, axis=None)) >= 0xFF_FFFF:
-            return value
-    value = np.asarray(value)
-    small = np.abs(value) < value.dtype.type(_SMALLEST[value.dtype])
-    if not small.any():
-        return value
-    return np.where(small, np.copysign(value.dtype.type(0), value), value)
-
-
-_ONE = np.uint32(1)
-
-
 def _typed(at: int, kind: str) -> Getter:
     if kind == "u32":
         return lambda s: s.u[at]
@@ -648,115 +551,3 @@ def _check_indexed(rows: Array, count: int) -> None:
     bad = rows >= count
     if bad.any():
         raise Fault(f"the indexed register is beyond the {count} allocated", int(np.argmax(bad)))
-
-
-def _sdwa(raw: Getter, select: str, sext: bool) -> Getter:
-    size = 8 if select.startswith("BYTE") else 16
-    shift = size * int(select[-1])
-    up, down = np.uint32(32 - size - shift), np.uint32(32 - size)
-
-    def read(s: Group) -> Array:
-        moved = raw(s) << up
-        if sext:
-            return (moved.view(np.int32) >> down.astype(np.int32)).view(np.uint32)
-        return moved >> down
-
-    return read
-
-
-# Data-parallel primitives. Source: CDNA3 ISA guide, "DPP".
-
-_DPP = (
-    "quad_perm",
-    "row_shl",
-    "row_shr",
-    "row_ror",
-    "wave_shl",
-    "wave_rol",
-    "wave_shr",
-    "wave_ror",
-    "row_mirror",
-    "row_half_mirror",
-    "row_bcast",
-    "row_newbcast",
-)
-
-
-def has_dpp(parsed: Parsed) -> bool:
-    """Whether source 0 goes through a lane permutation."""
-    return bool(peek(parsed, "row_mask") and peek(parsed, "bank_mask"))
-
-
-def dpp_lanes(parsed: Parsed) -> tuple[Array, Array]:
-    """The lane that each lane reads, and whether it exists: int64 and bool, [64].
-
-    Raises:
-        Fault: a permutation that is not emulated.
-    """
-    lane = np.arange(LANES)
-    for name in _DPP:
-        text = parsed.modifiers.get(name)
-        if text is None:
-            continue
-        if name == "quad_perm":
-            order = np.array(parsed.bits(name, 4))
-            return lane & ~3 | order[lane & 3], np.ones(LANES, bool)
-        if name == "row_mirror":
-            return lane ^ 15, np.ones(LANES, bool)
-        if name == "row_half_mirror":
-            return lane ^ 7, np.ones(LANES, bool)
-        count = int(text, 0)
-        if name == "row_newbcast":
-            return lane & ~15 | count, np.ones(LANES, bool)
-        if name == "row_bcast":
-            # 15: the last lane of each row to the next row; 31: lane 31 to rows 2 and 3.
-            if count == 15:
-                return np.maximum((lane & ~15) - 1, 0), lane >= 16
-            return np.full(LANES, 31), lane >= 32
-        if name.startswith("row_"):
-            at = (lane & 15) + (count if name == "row_shl" else -count)
-            if name == "row_ror":
-                return lane & ~15 | at & 15, np.ones(LANES, bool)
-            return lane & ~15 | at & 15, (at >= 0) & (at < 16)
-        at = lane + (count if name in ("wave_shl", "wave_rol") else -count)
-        wraps = name.endswith(("rol", "ror"))
-        return at & 63, np.ones(LANES, bool) if wraps else (at >= 0) & (at < LANES)
-    raise Fault("this DPP control is not emulated")
-
-
-def dpp_source(parsed: Parsed, raw: Getter) -> Getter:
-    """Source 0 as [n, 64] after the permutation; lanes without a source read 0."""
-    lanes, exists = dpp_lanes(parsed)
-
-    def read(s: Group) -> Array:
-        value = np.broadcast_to(raw(s), (s.n, LANES))[:, lanes]
-        valid = np.broadcast_to(exists, value.shape)
-        if not s.full:
-            valid = valid & s.mask[:, lanes]  # a lane that is switched off counts as missing
-        return value if valid.all() else np.where(valid, value, value.dtype.type(0))
-
-    return read
-
-
-def writes_all(parsed: Parsed) -> bool:
-    """Whether a DPP instruction writes every lane of EXEC."""
-    masks = parsed.number("row_mask", 15), parsed.number("bank_mask", 15)
-    return masks == (15, 15) and "bound_ctrl" in parsed.modifiers
-
-
-def write_mask(parsed: Parsed) -> Getter | None:
-    """The lanes that a DPP instruction writes at all; None: every lane of EXEC.
-
-    Without ``bound_ctrl`` a lane keeps its result register where its source lane does not exist or
-    is switched off.
-    """
-    if not has_dpp(parsed):
-        return None
-    lane = np.arange(LANES)
-    rows, banks = parsed.number("row_mask", 15), parsed.number("bank_mask", 15)
-    enabled: Array = (rows >> (lane >> 4) & 1 & (banks >> (lane >> 2 & 3))).astype(bool)
-    if "bound_ctrl" in parsed.modifiers:
-        return lambda s: enabled
-    lanes, exists = dpp_lanes(parsed)
-    enabled = enabled & exists
-    return lambda s: enabled if s.full else s.mask[:, lanes] & enabled

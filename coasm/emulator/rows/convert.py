@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.rows.context import FP16_OVFL, Array, Context, Step
+from coasm.emulator.rows.context import Context
 from coasm.emulator.rows.floats import check_rounding, floating, output
 from coasm.emulator.rows.integer import vector
 from coasm.emulator.rows.nans import INVALID, Function
 from coasm.emulator.rows.table import row
+from coasm.emulator.rows.values import FP16_OVFL, Array, Step
 from coasm.emulator.state.waves import Group
 from coasm.isa import Parsed
 

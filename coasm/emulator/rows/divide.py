@@ -9,12 +9,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from coasm.emulator.rows.context import DTYPES, Array, Context, Step
+from coasm.emulator.rows.context import Context
 from coasm.emulator.rows.floats import floating, output
 from coasm.emulator.rows.fma import FMA, fma32_odd, fma64, fma_exact
 from coasm.emulator.rows.nans import INVALID, QUIET, Function, default_nan
 from coasm.emulator.rows.table import row
-from coasm.emulator.state.waves import LANES, Group, unpack
+from coasm.emulator.rows.values import DTYPES, Array, Step
+from coasm.emulator.state.waves import Group, unpack
 from coasm.isa import VCC, Parsed
 
 __all__: list[str] = []
@@ -93,7 +94,7 @@ def _div_fmas(kind: str) -> Callable[[Context, Parsed], Step]:
 
         def step(s: Group) -> None:
             a, b, c = (np.ascontiguousarray(v) for v in np.broadcast_arrays(*(g(s) for g in gets)))
-            value = np.array(np.broadcast_to(FMA[kind](a, b, c), (s.n, LANES)))
+            value = np.array(np.broadcast_to(FMA[kind](a, b, c), s.shape))
             a, b, c = (np.broadcast_to(v, value.shape) for v in (a, b, c))
             pick = unpack(s.d[VCC >> 1])
             if pick.any():

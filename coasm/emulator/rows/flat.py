@@ -14,7 +14,7 @@ import numpy as np
 
 from coasm.emulator.errors import Fault
 from coasm.emulator.rows.atomics import OPS, run_atomic, size_of
-from coasm.emulator.rows.context import Array, Context, Getter, Step
+from coasm.emulator.rows.context import Context
 from coasm.emulator.rows.moves import (
     ANY_BYTE,
     CACHE,
@@ -27,8 +27,9 @@ from coasm.emulator.rows.moves import (
     dma,
 )
 from coasm.emulator.rows.table import row
+from coasm.emulator.rows.values import Array, Getter, Step
 from coasm.emulator.state import places, spaces
-from coasm.emulator.state.waves import LANES, Group
+from coasm.emulator.state.waves import Group
 from coasm.isa import Parsed, Word
 
 __all__: list[str] = []
@@ -44,7 +45,7 @@ def _vector_address(ctx: Context, parsed: Parsed, at: int, space: str) -> Getter
         scalar = None if isinstance(saddr, Word) else ctx.scalar_source(saddr, "u32")
 
         def private(s: Group) -> Array:
-            total = np.full((s.n, LANES), np.uint32(offset & 0xFFFF_FFFF))
+            total = np.full(s.shape, np.uint32(offset & 0xFFFF_FFFF))
             if vector is not None:
                 total += s.u[vector]
             if scalar is not None:
@@ -57,7 +58,7 @@ def _vector_address(ctx: Context, parsed: Parsed, at: int, space: str) -> Getter
         low, high = ctx.rows(vaddr)[:2]
 
         def wide(s: Group) -> Array:
-            both = np.empty((s.n, LANES, 2), np.uint32)
+            both = np.empty((*s.shape, 2), np.uint32)
             both[..., 0] = s.u[low]
             both[..., 1] = s.u[high]
             address = both.view(np.uint64)[..., 0]
@@ -82,7 +83,7 @@ def _vector_load(space: str, size: int, how: str) -> Callable[[Context, Parsed],
             parts = port(shared, s, address(s), size, ANY_BYTE, active_lanes(s))
             if s.ds_queue and space == "flat":
                 spaces.before_read(shared, s, parts, size)
-            move.fill(s, places.load(parts, (s.n, LANES), size))
+            move.fill(s, places.load(parts, s.shape, size))
 
         return step
 
@@ -160,7 +161,7 @@ def _global_lds(name: str) -> Callable[[Context, Parsed], Step]:
 
         def step(s: Group) -> None:
             parts = spaces.global_memory(shared, s, address(s), size, ANY_BYTE, active_lanes(s))
-            send(s, places.load(parts, (s.n, LANES), size))
+            send(s, places.load(parts, s.shape, size))
 
         return step
 

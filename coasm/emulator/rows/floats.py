@@ -15,7 +15,12 @@ from collections.abc import Callable
 import numpy as np
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.rows.context import (
+from coasm.emulator.rows.context import Context
+from coasm.emulator.rows.fma import FMA, fma16, fma32
+from coasm.emulator.rows.integer import is_plain, vector
+from coasm.emulator.rows.nans import INVALID, QUIET, Function, default_nan
+from coasm.emulator.rows.table import row
+from coasm.emulator.rows.values import (
     DTYPES,
     DX10_CLAMP,
     FP16_OVFL,
@@ -23,15 +28,10 @@ from coasm.emulator.rows.context import (
     ROUND_16,
     ROUND_32,
     Array,
-    Context,
     Step,
     flush,
     store,
 )
-from coasm.emulator.rows.fma import FMA, fma16, fma32
-from coasm.emulator.rows.integer import is_plain, vector
-from coasm.emulator.rows.nans import INVALID, QUIET, Function, default_nan
-from coasm.emulator.rows.table import row
 from coasm.emulator.state.waves import Group
 from coasm.isa import Parsed, Register
 

@@ -11,8 +11,9 @@ from collections.abc import Callable
 import numpy as np
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.rows.context import Context, Getter, Step
+from coasm.emulator.rows.context import Context
 from coasm.emulator.rows.table import WAITS, Ending, ending, row
+from coasm.emulator.rows.values import Getter, Step
 from coasm.emulator.state.waves import Group
 from coasm.isa import VCC, Literal, Parsed, Word
 from coasm.isa.waits import waits_of

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from coasm.emulator.rows.context import Array
 from coasm.emulator.rows.nans import INVALID
+from coasm.emulator.rows.values import Array
 
 __all__ = ["FMA", "fma16", "fma32", "fma32_odd", "fma64", "fma_exact"]
 

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.rows.context import DTYPES, Array, Context, Step, write_mask, writes_all
+from coasm.emulator.rows.context import Context
+from coasm.emulator.rows.dpp import write_mask, writes_all
 from coasm.emulator.rows.scalar import first_one, leading_signs, leading_zeros
 from coasm.emulator.rows.table import row
-from coasm.emulator.state.waves import LANES, Group
+from coasm.emulator.rows.values import DTYPES, Array, Step
+from coasm.emulator.state.waves import Group
 from coasm.isa import VGPR, Literal, Parsed, Register
 
 __all__ = ["Function", "accumulating", "is_plain", "saturating", "vector"]
@@ -346,15 +348,21 @@ row("v_ffbh_i32", vector("i32 i32", leading_signs))
 row("v_bcnt_u32_b32", vector("u32 u32 u32", lambda a, b: np.bitwise_count(a) + b))
 
 
-def _below(high: bool) -> Function:
-    lane = np.arange(LANES)
-    count = np.clip(lane - 32 if high else lane, 0, 32)
-    masks = ((1 << count.astype(np.uint64)) - 1).astype(np.uint32)
-    return lambda a, b: np.bitwise_count(a & masks) + b
+def _below(high: bool) -> Callable[[Context, Parsed], Step]:
+    """How many bits of a mask belong to the lanes below; of lanes 0 to 31 or of the others."""
+
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        lane = np.arange(ctx.layout.lanes)
+        count = np.clip(lane - 32 if high else lane, 0, 32)
+        masks = ((1 << count.astype(np.uint64)) - 1).astype(np.uint32)
+        compute = vector("u32 u32 u32", lambda a, b: np.bitwise_count(a & masks) + b)
+        return compute(ctx, parsed)
+
+    return build
 
 
-row("v_mbcnt_lo_u32_b32", vector("u32 u32 u32", _below(False)))
-row("v_mbcnt_hi_u32_b32", vector("u32 u32 u32", _below(True)))
+row("v_mbcnt_lo_u32_b32", _below(False))
+row("v_mbcnt_hi_u32_b32", _below(True))
 
 
 def _sad8(a: Array, b: Array, c: Array) -> Array:
@@ -430,7 +438,7 @@ def _carry(subtract: str, carry_in: bool) -> Callable[[Context, Parsed], Step]:
         left, right = ctx.source(parsed, 2, "u32", 2), ctx.source(parsed, 3, "u32", 2)
         carry = ctx.source(parsed, 4, "m", 2) if carry_in else None
         put, put_mask = ctx.target(parsed, "u32"), ctx.mask_target(parsed.operands[1])
-        if write_mask(parsed) is not None and not writes_all(parsed):
+        if write_mask(parsed, ctx.layout.lanes) is not None and not writes_all(parsed):
             raise Fault("DPP that leaves out lanes of a carry is not emulated")
 
         def step(s: Group) -> None:

@@ -10,10 +10,10 @@ from collections.abc import Callable
 import numpy as np
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.rows.context import Context, Step, store
-from coasm.emulator.rows.context import store as put_row
+from coasm.emulator.rows.context import Context
 from coasm.emulator.rows.table import row
-from coasm.emulator.state.waves import LANES, Group
+from coasm.emulator.rows.values import Step, store
+from coasm.emulator.state.waves import Group
 from coasm.isa import Parsed
 
 __all__: list[str] = []
@@ -24,19 +24,20 @@ def _bpermute(backward: bool) -> Callable[[Context, Parsed], Step]:
         d = ctx.rows(parsed.operands[0])[0]
         index, data = (ctx.rows(op)[0] for op in parsed.operands[1:3])
         offset = np.uint32(parsed.number("offset"))
+        last = np.uint32(ctx.layout.lanes - 1)
 
         def step(s: Group) -> None:
-            lane = ((s.u[index] + offset) >> np.uint32(2) & np.uint32(63)).astype(np.int64)
+            lane = ((s.u[index] + offset) >> np.uint32(2) & last).astype(np.int64)
             source = s.u[data] if s.full else np.where(s.mask, s.u[data], np.uint32(0))
             rows = np.arange(s.n)[:, None]
             if backward:
-                put_row(s, d, source[rows, lane])
+                store(s, d, source[rows, lane])
                 return
-            out = np.zeros((s.n, LANES), np.uint32)
+            out = np.zeros(s.shape, np.uint32)
             on = np.broadcast_to(s.mask, lane.shape)
             which = np.broadcast_to(rows, lane.shape)
             out[which[on], lane[on]] = source[on]  # the highest lane wins
-            put_row(s, d, out)
+            store(s, d, out)
 
         return step
 
@@ -52,7 +53,7 @@ def _swizzle(ctx: Context, parsed: Parsed) -> Step:
     # From the encoding: the text names the patterns.
     parsed.modifiers.get("offset")
     number = int.from_bytes(ctx.data[:2], "little")
-    lane = np.arange(LANES)
+    lane = np.arange(ctx.layout.lanes)
     if number & 0x8000:
         lanes = lane & ~3 | (number >> 2 * (lane & 3) & 3)
     else:
@@ -61,7 +62,7 @@ def _swizzle(ctx: Context, parsed: Parsed) -> Step:
 
     def step(s: Group) -> None:
         source = s.u[a] if s.full else np.where(s.mask, s.u[a], np.uint32(0))
-        put_row(s, d, source[:, lanes])
+        store(s, d, source[:, lanes])
 
     return step
 
@@ -74,7 +75,7 @@ def _readfirstlane(ctx: Context, parsed: Parsed) -> Step:
     put = ctx.scalar_target(parsed.operands[0], "u32")
 
     def step(s: Group) -> None:
-        value = np.broadcast_to(get(s), (s.n, LANES))
+        value = np.broadcast_to(get(s), s.shape)
         if s.full:
             put(s, value[:, 0])
         else:
@@ -84,15 +85,15 @@ def _readfirstlane(ctx: Context, parsed: Parsed) -> Step:
 
 
 def _readlane(ctx: Context, parsed: Parsed) -> Step:
-    get = ctx.raw_source(parsed.operands[1], 0)
+    get, last = ctx.raw_source(parsed.operands[1], 0), np.uint32(ctx.layout.lanes - 1)
     lane, put = (
         ctx.scalar_source(parsed.operands[2], "u32"),
         ctx.scalar_target(parsed.operands[0], "u32"),
     )
 
     def step(s: Group) -> None:
-        value = np.broadcast_to(get(s), (s.n, LANES))
-        put(s, value[np.arange(s.n), np.broadcast_to(lane(s) & np.uint32(63), (s.n,))])
+        value = np.broadcast_to(get(s), s.shape)
+        put(s, value[np.arange(s.n), np.broadcast_to(lane(s) & last, (s.n,))])
 
     return step
 
@@ -100,9 +101,10 @@ def _readlane(ctx: Context, parsed: Parsed) -> Step:
 def _writelane(ctx: Context, parsed: Parsed) -> Step:
     d = ctx.rows(parsed.operands[0])[0]
     value, lane = (ctx.scalar_source(op, "u32") for op in parsed.operands[1:3])
+    last = np.uint32(ctx.layout.lanes - 1)
 
     def step(s: Group) -> None:
-        s.u[d][np.arange(s.n), np.broadcast_to(lane(s) & np.uint32(63), (s.n,))] = value(s)
+        s.u[d][np.arange(s.n), np.broadcast_to(lane(s) & last, (s.n,))] = value(s)
 
     return step
 
@@ -119,11 +121,11 @@ def _permlane_swap(width: int) -> Callable[[Context, Parsed], Step]:
         d, a = ctx.rows(parsed.operands[0])[0], ctx.rows(parsed.operands[1])[0]
 
         def step(s: Group) -> None:
-            x = s.u[d].reshape(s.n, LANES // width // 2, 2, width)[:, :, 1]
-            y = s.u[a].reshape(s.n, LANES // width // 2, 2, width)[:, :, 0]
+            pairs = (s.n, s.layout.lanes // width // 2, 2, width)
+            x, y = s.u[d].reshape(pairs)[:, :, 1], s.u[a].reshape(pairs)[:, :, 0]
             if not s.full:
                 # Without bounds checking a lane takes part if both are on.
-                on = s.mask.reshape(s.n, LANES // width // 2, 2, width)
+                on = s.mask.reshape(pairs)
                 both = on[:, :, 0] & on[:, :, 1]
                 if (on[:, :, 0] ^ on[:, :, 1]).any():
                     raise Fault("lanes that exchange values are switched off in part")

@@ -14,13 +14,14 @@ import numpy as np
 
 from coasm.emulator.errors import Fault
 from coasm.emulator.rows.atomics import OPS, Op, add_flushed, larger, smaller
-from coasm.emulator.rows.context import Array, Context, Step
-from coasm.emulator.rows.context import store as put_row
+from coasm.emulator.rows.context import Context
 from coasm.emulator.rows.moves import ANY_BYTE, Move, active_lanes
 from coasm.emulator.rows.table import row
+from coasm.emulator.rows.values import Array, Step
+from coasm.emulator.rows.values import store as put_row
 from coasm.emulator.state import places, spaces
 from coasm.emulator.state.shared import Shared
-from coasm.emulator.state.waves import LANES, Deferred, Group
+from coasm.emulator.state.waves import Deferred, Group
 from coasm.isa import Operand, Parsed
 
 __all__: list[str] = []
@@ -51,7 +52,7 @@ def _ds_read(size: int, how: str = "u") -> Callable[[Context, Parsed], Step]:
                 spaces.before_read(shared, s, parts, size)
             if shared.race is not None:
                 shared.race.read(s, parts, size)
-            move.fill(s, places.load(parts, (s.n, LANES), size))
+            move.fill(s, places.load(parts, s.shape, size))
 
         return step
 
@@ -67,20 +68,19 @@ def _ds_read_transposed(bits: int) -> Callable[[Context, Parsed], Step]:
     """
     size = 8
     count = 8 * size // bits  # elements of a lane, rows of a block
-    lane, element = np.arange(LANES)[:, None], np.arange(count)[None, :]
-    column = lane & 15
-    lanes, elements = lane & ~15 | element * 16 // count + column // count, column % count
-
-    def transposed(values: Array) -> Array:
-        flat = np.unpackbits(values.view(np.uint8), axis=-1, bitorder="little")
-        parts = flat.reshape(*values.shape[:2], count, bits)[:, lanes, elements]
-        packed = np.packbits(parts.reshape(*values.shape[:2], -1), axis=-1, bitorder="little")
-        return packed.view(np.uint32)
 
     def build(ctx: Context, parsed: Parsed) -> Step:
         move = Move(ctx, parsed.operands[0], size, "u")
         address, shared = _lds_address(ctx, parsed.operands[1]), ctx.shared
         offset = parsed.number("offset")
+        lane, element = np.arange(ctx.layout.lanes)[:, None], np.arange(count)[None, :]
+        column = lane & 15
+        lanes, elements = lane & ~15 | element * 16 // count + column // count, column % count
+
+        def transposed(values: Array) -> Array:
+            flat = np.unpackbits(values.view(np.uint8), axis=-1, bitorder="little")
+            parts = flat.reshape(*values.shape[:2], count, bits)[:, lanes, elements]
+            return np.packbits(parts.reshape(*values.shape[:2], -1), axis=-1, bitorder="little")
 
         def step(s: Group) -> None:
             if not s.full:
@@ -90,8 +90,8 @@ def _ds_read_transposed(bits: int) -> Callable[[Context, Parsed], Step]:
                 spaces.before_read(shared, s, parts, size)
             if shared.race is not None:
                 shared.race.read(s, parts, size)
-            loaded = np.ascontiguousarray(places.load(parts, (s.n, LANES), size))
-            move.fill(s, transposed(loaded))
+            loaded = np.ascontiguousarray(places.load(parts, s.shape, size))
+            move.fill(s, transposed(loaded).view(np.uint32))
 
         return step
 
@@ -112,7 +112,7 @@ def _ds_read2(size: int, scale: int) -> Callable[[Context, Parsed], Step]:
                     spaces.before_read(shared, s, parts, size)
                 if shared.race is not None:
                     shared.race.read(s, parts, size)
-                values = places.load(parts, (s.n, LANES), size)
+                values = places.load(parts, s.shape, size)
                 if which == 0:
                     first = values
             for at in range(half):
@@ -129,7 +129,7 @@ def _defer(shared: Shared, s: Group, parts: list[places.Part], values: Array, ad
     if parts:
         offsets, valid = parts[0].offsets, parts[0].mask
     else:
-        offsets, valid = np.zeros((s.n, LANES), np.int64), np.zeros((s.n, LANES), bool)
+        offsets, valid = np.zeros(s.shape, np.int64), np.zeros(s.shape, bool)
     s.ds_queue.append(Deferred(address, offsets, values, valid))
 
 
@@ -173,7 +173,7 @@ def _ds_write2(size: int, scale: int) -> Callable[[Context, Parsed], Step]:
                 if shared.race is not None:
                     shared.race.write(s, parts, size)
                 places.store(parts, move.data(s), size)
-            _defer(shared, s, [], np.zeros((s.n, LANES, 1), np.uint32), 0)
+            _defer(shared, s, [], np.zeros((*s.shape, 1), np.uint32), 0)
 
         return step
 
@@ -263,9 +263,7 @@ def _ds_atomic(name: str, returns: bool) -> Callable[[Context, Parsed], Step]:
             values = [np.ascontiguousarray(move.data(s)).view(op.dtype)[..., 0] for move in data]
             # DS compare-and-swap has the comparison first, then the replacement.
             operand = np.stack(values[::-1], axis=-1) if len(values) == 2 else values[0]
-            old = places.atomic(
-                parts, (s.n, LANES), op.dtype, op.update, operand, op.ufunc, returns
-            )
+            old = places.atomic(parts, s.shape, op.dtype, op.update, operand, op.ufunc, returns)
             if target is not None and old is not None:
                 target.fill(s, old[..., None].view(np.uint32))
 

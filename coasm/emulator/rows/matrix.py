@@ -18,12 +18,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.rows.context import DTYPES, Array, Context, Step, constant64
+from coasm.emulator.rows.context import Context
 from coasm.emulator.rows.table import row
-from coasm.emulator.state.waves import LANES, Group
+from coasm.emulator.rows.values import DTYPES, Array, Step, constant64
+from coasm.emulator.state.waves import Group
 from coasm.isa import VGPR, Literal, Operand, Parsed, Register
 
 __all__ = ["FORMATS", "Format", "values_of"]
+
+#: MFMA is of GFX9, whose waves have 64 lanes: its operands are laid out over so many.
+LANES = 64
 
 _NOTE = (
     "the dot products of an MFMA are exact and rounded once; the hardware's order is not published"

@@ -13,10 +13,11 @@ from collections.abc import Callable
 import numpy as np
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.rows.context import Array, Context
-from coasm.emulator.rows.context import store as put_row
+from coasm.emulator.rows.context import Context
+from coasm.emulator.rows.values import Array
+from coasm.emulator.rows.values import store as put_row
 from coasm.emulator.state import spaces
-from coasm.emulator.state.waves import LANES, Deferred, Group
+from coasm.emulator.state.waves import Deferred, Group
 from coasm.isa import M0, Operand
 
 __all__ = [
@@ -65,7 +66,7 @@ class Move:
 
     def data(self, s: Group) -> Array:
         """The registers as uint32 [n, 64, dwords]."""
-        out = np.empty((s.n, LANES, len(self.rows)), np.uint32)
+        out = np.empty((*s.shape, len(self.rows)), np.uint32)
         for at, index in enumerate(self.rows):
             out[..., at] = s.u[index]
         if "hi" in self.how:
@@ -133,7 +134,8 @@ def dma(ctx: Context, name: str, offset: int) -> Callable[[Group, Array], None]:
     ctx.writes_lds_late = True
     size = DMA_SIZES[name]
     stride = 16 if size > 4 else 4
-    place = np.arange(LANES, dtype=np.uint32) * np.uint32(stride) + np.uint32(offset & 0xFFFF_FFFF)
+    place = np.arange(ctx.layout.lanes, dtype=np.uint32) * np.uint32(stride)
+    place += np.uint32(offset & 0xFFFF_FFFF)
     shared, address = ctx.shared, ctx.address
     signed = name.startswith("s")
 
@@ -149,9 +151,7 @@ def dma(ctx: Context, name: str, offset: int) -> Callable[[Group, Array], None]:
         if parts:
             entry = Deferred(address, parts[0].offsets, values, parts[0].mask)
         else:
-            entry = Deferred(
-                address, np.zeros((s.n, LANES), np.int64), values, np.zeros((s.n, LANES), bool)
-            )
+            entry = Deferred(address, np.zeros(s.shape, np.int64), values, np.zeros(s.shape, bool))
         s.vm_queue.append(entry)
 
     return send

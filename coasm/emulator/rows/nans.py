@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from coasm.emulator.rows.context import Array
+from coasm.emulator.rows.values import Array
 
 __all__ = ["INVALID", "QUIET", "Function", "default_nan", "on_invalid"]
 

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.rows.context import FP16_OVFL, Array, Context, Getter, Step, store
+from coasm.emulator.rows.context import Context
 from coasm.emulator.rows.convert import to_bf16
 from coasm.emulator.rows.matrix import FORMATS, Format, values_of
 from coasm.emulator.rows.table import row
-from coasm.emulator.state.waves import LANES, Group
+from coasm.emulator.rows.values import FP16_OVFL, Array, Getter, Step, store
+from coasm.emulator.state.waves import Group
 from coasm.isa import Literal, Parsed, Register
 
 __all__: list[str] = []
@@ -44,7 +45,7 @@ def _encoder(ctx: Context, form: Format) -> Callable[[Group, Array], Array]:
     clamps = bool(ctx.mode & FP16_OVFL) and form.bits == 8
 
     def encode(s: Group, values: Array) -> Array:
-        values = np.broadcast_to(values, (s.n, LANES))
+        values = np.broadcast_to(values, s.shape)
         if form.bits == 4 and (np.isnan(values) & s.mask).any():
             raise Fault("a NaN as a number of 4 bits is not emulated")
         if clamps:
@@ -73,7 +74,7 @@ def _widen(name: str, count: int) -> Callable[[Context, Parsed], Step]:
         put = ctx.target(parsed, "u32" if count == 1 else "u64")
 
         def step(s: Group) -> None:
-            raw = np.broadcast_to(get(s), (s.n, LANES))
+            raw = np.broadcast_to(get(s), s.shape)
             parts = [table[raw >> np.uint32(8 * at) & np.uint32(255)] for at in range(count)]
             both = np.stack(parts, axis=-1).view(np.uint32)
             put(s, both[..., 0] if len(rows) == 1 else both.view(np.uint64)[..., 0])
@@ -117,7 +118,7 @@ def _scale(ctx: Context, parsed: Parsed, at: int) -> Callable[[Group], Array]:
     get = ctx.raw_source(operand, at - 1, "f32")
 
     def scale(s: Group) -> Array:
-        field = np.broadcast_to(get(s) >> np.uint32(23) & np.uint32(255), (s.n, LANES))
+        field = np.broadcast_to(get(s) >> np.uint32(23) & np.uint32(255), s.shape)
         if (((field == 0) | (field == 255)) & s.mask).any():
             raise Fault("a scale that is zero, a denormal, infinite or no number is not emulated")
         return np.ldexp(1.0, field.astype(np.int32) - 127)
@@ -157,7 +158,7 @@ def _scaled_widen(name: str, out: str) -> Callable[[Context, Parsed], Step]:
         rows = ctx.rows(parsed.operands[0])
 
         def step(s: Group) -> None:
-            raw = np.broadcast_to(get(s), (s.n, LANES))
+            raw = np.broadcast_to(get(s), s.shape)
             factor = scale(s)
             low, high = (
                 table[raw >> np.uint32(first + at * form.bits) & code] * factor for at in (0, 1)

@@ -10,22 +10,13 @@ from collections.abc import Callable
 import numpy as np
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.rows.context import (
-    DTYPES,
-    IEEE,
-    INDEX_DST,
-    Array,
-    Context,
-    Getter,
-    Step,
-    flush,
-    store,
-)
+from coasm.emulator.rows.context import Context
 from coasm.emulator.rows.floats import PACKED_THREE, check_rounding, output, picker
 from coasm.emulator.rows.fma import FMA
 from coasm.emulator.rows.integer import Function, accumulating, saturating, vector
 from coasm.emulator.rows.nans import INVALID, default_nan
 from coasm.emulator.rows.table import row
+from coasm.emulator.rows.values import DTYPES, IEEE, INDEX_DST, Array, Getter, Step, flush, store
 from coasm.emulator.state.waves import Group
 from coasm.isa import Literal, Operand, Parsed, Register
 

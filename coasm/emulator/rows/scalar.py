@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.rows.context import Array, Context, Step
+from coasm.emulator.rows.context import Context
 from coasm.emulator.rows.table import row
 from coasm.emulator.rows.taken import ALL
+from coasm.emulator.rows.values import Array, Step
 from coasm.emulator.state.waves import Group
 from coasm.isa import Literal, Operand, Parsed, Register
 

@@ -13,9 +13,10 @@ from collections.abc import Callable
 import numpy as np
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.rows.context import Context, Getter, Step
+from coasm.emulator.rows.context import Context
 from coasm.emulator.rows.moves import MASK48
 from coasm.emulator.rows.table import row
+from coasm.emulator.rows.values import Getter, Step
 from coasm.emulator.state import places, spaces
 from coasm.emulator.state.waves import Group
 from coasm.isa import Literal, Parsed, Register

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from coasm.emulator.rows.context import Context, Getter, Step
+from coasm.emulator.rows.context import Context
+from coasm.emulator.rows.values import Getter, Step
 from coasm.isa import Parsed
 from coasm.isa.waits import Waits
 

@@ -9,7 +9,7 @@ import numpy as np
 from coasm.emulator.state.memory import Memory
 from coasm.emulator.state.places import Array
 from coasm.emulator.state.race import Race
-from coasm.emulator.state.waves import LANES, Group, Layout
+from coasm.emulator.state.waves import Group, Layout
 from coasm.target import Processor
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ class Shared:
         self.processor, self.memory, self.code_base = processor, memory, code_base
         self.lds_size, self.scratch_size = lds_size, scratch_size
         offset = asked.accum_offset if asked.accum_offset is not None else asked.vgprs
-        self.layout = Layout(min(offset, asked.vgprs), max(0, asked.vgprs - offset))
+        self.layout = Layout(
+            min(offset, asked.vgprs), max(0, asked.vgprs - offset), asked.wave_size
+        )
         most, granule = processor.family.addressable_sgprs, processor.family.sgpr_allocation
         self.sgprs = min(most, -(-(asked.sgprs or most) // granule) * granule)
         self.groups: list[Group] = []
@@ -57,7 +59,7 @@ class Shared:
         self.groups, self.first_wave = groups, first_wave
         self.lds_stride = -(-self.lds_size // 16) * 16
         self.lds_views = _views(self.lds_stride * workgroups)
-        self.scratch_views = _views(workgroups * waves * self.scratch_size * LANES)
+        self.scratch_views = _views(workgroups * waves * self.scratch_size * self.layout.lanes)
         if workgroups == 1:
             self.lds_stride = 0
 

@@ -12,7 +12,7 @@ import numpy as np
 from coasm.emulator.errors import Fault
 from coasm.emulator.state.places import Array, Part, covered, scatter
 from coasm.emulator.state.shared import Shared
-from coasm.emulator.state.waves import LANES, Deferred, Group
+from coasm.emulator.state.waves import Deferred, Group
 
 __all__ = [
     "PRIVATE_APERTURE",
@@ -105,10 +105,10 @@ def scratch(
         bad = (addresses & addresses.dtype.type(align - 1)) != 0
         _fault(f"misaligned scratch access: {size} bytes at {{:#x}}", addresses, bad, mask)
     offsets = addresses.astype(np.int64)
-    lane = np.arange(LANES) * 4
-    wave = (s.waves - shared.first_wave)[:, None] * (shared.scratch_size * LANES)
-    offsets = wave + (offsets >> 2) * (4 * LANES) + lane + (offsets & 3)
-    return [Part(shared.scratch_views, offsets, mask, 4 * LANES, "scratch")]
+    lanes = s.layout.lanes
+    wave = (s.waves - shared.first_wave)[:, None] * (shared.scratch_size * lanes)
+    offsets = wave + (offsets >> 2) * (4 * lanes) + np.arange(lanes) * 4 + (offsets & 3)
+    return [Part(shared.scratch_views, offsets, mask, 4 * lanes, "scratch")]
 
 
 def flat(

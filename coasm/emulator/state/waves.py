@@ -13,20 +13,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LANES", "SCALARS", "Deferred", "Group", "Layout"]
+__all__ = ["MASK_LANES", "SCALARS", "Deferred", "Group", "Layout"]
 
-LANES = 64
+#: The lanes that a lane mask has: EXEC, VCC and others are pairs of scalar registers here.
+MASK_LANES = 64
 #: Scalar registers by their operand numbers: 0 to 127, M0 and EXEC among them.
 SCALARS = 128
 
-_ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
-
 
 class Layout(NamedTuple):
-    """How many VGPRs and AGPRs a wave has: rows of the register array, AGPRs behind the VGPRs."""
+    """How many VGPRs and AGPRs a wave has, and how many lanes.
+
+    VGPRs are the first rows of the register array, AGPRs those behind them.
+    """
 
     vgprs: int
     agprs: int
+    lanes: int
 
     @property
     def rows(self) -> int:
@@ -100,6 +103,7 @@ class Group:
         "pc",
         "pending",
         "scc",
+        "shape",
         "si",
         "su",
         "turn",
@@ -122,6 +126,7 @@ class Group:
         self.layout = layout
         self.V, self.S = vector, scalar  # [rows, n, 64], [64, n, 2]
         self.n = len(waves)
+        self.shape = self.n, layout.lanes
         self.waves, self.wg = waves, wg
         self.ids = wg[:, None]
         self.pc = 0
@@ -162,7 +167,7 @@ class Group:
     def update_exec(self) -> None:
         """EXEC has changed: work out ``full`` and ``mask`` again."""
         bits = self.d[63]
-        self.full = bool((bits == _ALL).all())
+        self.full = bool((~bits == 0).all())
         self.mask: NDArray[np.bool_] = unpack(bits)
 
     def take(self, rows: NDArray[Any], constants: Sequence[NDArray[np.uint32]]) -> Group:

@@ -15,7 +15,8 @@ import numpy as np
 
 from coasm.emulator.engine.blocks import Blocks, nothing
 from coasm.emulator.errors import Fault
-from coasm.emulator.rows.context import Context, Step
+from coasm.emulator.rows.context import Context
+from coasm.emulator.rows.values import Step
 from coasm.isa import Parsed
 from coasm.llvm import Llvm
 from tests.emulator.harness import assemble, run
