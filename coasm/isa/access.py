@@ -86,7 +86,22 @@ def is_copy(mnemonic: str) -> bool:
 #: there (MODE, the counters).
 _IMPLICIT = {"vcc": (VCC, VCC + 1), "exec": (EXEC, EXEC + 1), "m0": (M0,), "scc": (SCC,)}
 #: An atomic with one of these gives back what was in memory.
-_RETURNS = ("sc0", "glc", "th:TH_ATOMIC")
+_RETURNS = ("sc0", "glc")
+
+
+def _returns(modifiers: Iterable[str]) -> bool | None:
+    """Whether an atomic with these gives back what was in memory; None where they do not say.
+
+    From GFX12 on the temporal hint says so, which LLVM prints without that bit where it is one of
+    the cascading ones (AMDGPUInstPrinter.cpp, printTH).
+    """
+    for word in modifiers:
+        if word in _RETURNS:
+            return True
+        if word.startswith("th:TH_ATOMIC_"):
+            hint = word.removeprefix("th:TH_ATOMIC_")
+            return hint.endswith("RETURN") if hint in ("NT", "NT_RETURN", "RETURN") else None
+    return False
 
 
 def slots_of(found: Opcode, count: int, modifiers: Iterable[str]) -> tuple[Slot, ...]:
@@ -96,8 +111,12 @@ def slots_of(found: Opcode, count: int, modifiers: Iterable[str]) -> tuple[Slot,
         UnsupportedError: it has others.
     """
     slots = list(found.slots)
-    words = {word.partition(":")[0] if word[:3] != "th:" else word[:12] for word in modifiers}
-    returns = not words.isdisjoint(_RETURNS)
+    words = tuple(modifiers)
+    returns = _returns(words) if found.does == "atomic" else False
+    if returns is None:
+        if slots[0].role != "d" or found.unit == "flat":
+            raise UnsupportedError(f"whether this {found.name} returns something is not known")
+        returns = count == len(slots)
     if "lds" in words or (found.does == "atomic" and not returns):
         slots = [slot for slot in slots if not (slot.returned and slot.role in "dk")]
     for kind in ("soffset", "base", "addr"):  # forms without: flat_load has no base

@@ -33,7 +33,6 @@ _KINDS = {
     "barrier": r"s_barrier",
     "scalar cache": r"s_dcache",
     "wide": r"(tbuffer|buffer|global|scratch|flat)_(store_|atomic_cmpswap_x2)",
-    "carry in": r"v_(addc|subb|subbrev)_co_|v_cndmask_",
     "scalar load": r"s_load_|s_buffer_load_",
     # Registers: which instructions do with them other than what an operand says.
     "compare": r"v_cmp",
@@ -55,7 +54,6 @@ _KINDS = {
     # LDS: what reads and writes it, and what only goes through its unit.
     "LDS read": r"ds_(read|load)",
     "LDS write": r"ds_(write|store)",
-    "between lanes": r"ds_(b?permute|swizzle)",
     "no LDS": r"ds_(b?permute|swizzle|nop|gws)",
     "LDS access": r"ds_(?!gws|swizzle|b?permute|nop|ordered|bvh)",
     "LDS in rows of 64": r"ds_\w*(st64|stride64)",
@@ -69,10 +67,7 @@ _KINDS = {
     "reads PC": r"s_getpc_b64|s_get_pc_i64",
     "relative to PC": r"s_get_?pc_[bi]64|s_add_pc_i64",
     "branch without operands": r"s_c?branch(?!_i_fork)",
-    "adds low": r"s_add_u32|s_add_co_u32",
-    "adds high": r"s_addc_u32|s_add_co_ci_u32",
     "adds 64 bits": r"s_add_nc_u64",
-    "extends the upper half": r"s_sext_i32_i16",
     "scalar": r"s_",
     "vector": r"v_",
     "keeps SCC": r"s_(mov|load|nop|wait|delay|get_?pc|sext)",

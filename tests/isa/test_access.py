@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
+from coasm.errors import UnsupportedError
 from coasm.isa import AGPR, EXEC, M0, SCC, VCC, VGPR, access, parse
+from coasm.llvm import Llvm
 
 E = {EXEC, EXEC + 1}
 
@@ -82,3 +86,32 @@ CASES = [
 def test_what_is_read_and_written(text: str, reads: set[int], writes: set[int]) -> None:
     used = access(parse(text), "950")
     assert (used.reads, used.writes) == (reads, writes)
+
+
+@pytest.mark.parametrize(
+    "hint", ["", " th:TH_ATOMIC_NT", " th:TH_ATOMIC_RETURN", " th:TH_ATOMIC_NT_RETURN"]
+)
+@pytest.mark.parametrize(
+    ("name", "operands", "result"),
+    [
+        ("global_atomic_add_u32", "v2, v3, s[4:5]", "v1, "),
+        ("flat_atomic_add_u32", "v[2:3], v4", "v1, "),
+        ("buffer_atomic_add_u32", "v1, off, s[4:7], s3", ""),
+    ],
+)
+def test_what_an_atomic_of_gfx12_gives_back(
+    name: str, operands: str, result: str, hint: str, llvm: Llvm
+) -> None:
+    """LLVM's name of the instruction says whether it returns something."""
+    returns = hint.endswith("RETURN")
+    text = f"{name} {result if returns else ''}{operands}{hint}"
+    command = [llvm.mc, "-triple=amdgcn--amdhsa", "-mcpu=gfx1200", "-show-inst"]
+    shown = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+    assert ("_RTN_" in shown) == returns
+    assert access(parse(text), "1200").writes == (v(1) if "_RTN_" in shown else set())
+
+
+def test_a_cascading_atomic_does_not_say_what_it_gives_back() -> None:
+    text = "buffer_atomic_add_u32 v1, off, s[4:7], s3 th:TH_ATOMIC_CASCADE_RT"
+    with pytest.raises(UnsupportedError, match="whether this buffer_atomic_add_u32 returns"):
+        access(parse(text), "1200")
