@@ -6,6 +6,7 @@ to end, with a verdict or an error, in a process that may have 1.5 GB, LLVM's to
 
 from __future__ import annotations
 
+import re
 import struct
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from coasm.llvm import Llvm, limits
 from coasm.llvm.run import assemble, objdump
 from coasm.reads import Reads
 from coasm.target import TargetID
+from tests.bundle.carriers import HOST, bundle, device, entry_id, host
 from tests.counting import calls
 from tests.linter.sources import listing
 
@@ -59,6 +61,15 @@ for path in sys.argv[3:]:
         print("RUN", path, command[0], flush=True)
         status = main(command)
         print("STATUS", status, flush=True)
+"""
+
+_EMBED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]),) * 2)
+from coasm.__main__ import main
+for path in sys.argv[3:]:
+    command = ["embed", path, "-r", "gfx942=" + sys.argv[2], "-o", path[:-3] + ".new"]
+    print("STATUS", main(command), flush=True)
 """
 
 
@@ -122,6 +133,40 @@ def test_no_field_makes_the_work_large(
     chosen = whole[::29] + alignments[::4]
     assert {"sh_addralign", "p_align"} < {_kind(name) for name, _ in chosen}
     _run(tmp_path, original, chosen)
+
+
+def test_no_field_of_a_carrier_makes_embed_large(llvm: Llvm, tmp_path: Path) -> None:
+    objects = {target: device(llvm, target, "alpha") for target in ("gfx942", "gfx1100")}
+    images = [HOST, *((entry_id(target), data) for target, data in objects.items())]
+    data = host(tmp_path, [bundle(images)], "-shared", "-fPIC").read_bytes()
+    new = tmp_path / "new.co"
+    new.write_bytes(device(llvm, "gfx942", "alpha", pad=70_000))
+    phoff, shoff = struct.unpack_from("<QQ", data, 32)
+    phnum, _, shnum = struct.unpack_from("<HHH", data, 56)
+    records = [(shoff + 64 * n, _SECTION) for n in range(1, shnum)]
+    records += [(phoff + 56 * n, _SEGMENT) for n in range(phnum)]
+    head = (("count", 24, 8), ("offset", 32, 8), ("size", 40, 8), ("length", 48, 8))
+    records.append((data.index(b"__CLANG_OFFLOAD_BUNDLE__"), head))
+    fields = [(base + at, size) for base, row in records for _, at, size in row]
+    places = []
+    for number, (at, size) in enumerate(fields[:: len(fields) // 60]):
+        values = _VALUES_64 if size == 8 else _VALUES_32
+        out = bytearray(data)
+        out[at : at + size] = values[number % len(values)].to_bytes(size, "little")
+        places.append(tmp_path / f"{number}.so")
+        places[-1].write_bytes(out)
+    done = subprocess.run(
+        [sys.executable, "-c", _EMBED, str(_MEMORY), str(new), *map(str, places)],
+        capture_output=True,
+        text=True,
+        timeout=_HANG,
+        check=False,
+    )
+    assert done.returncode == 0 and done.stdout.count("STATUS ") == len(places), done.stderr[-800:]
+    assert "STATUS 0" in done.stdout and "STATUS 2" in done.stdout
+    assert not re.search("out of memory|internal error|Traceback|MemoryError", done.stderr)
+    sizes = [made.stat().st_size for made in tmp_path.glob("*.new")]
+    assert max(sizes) < len(data) + (80 << 10) + (1 << 26)
 
 
 def test_an_alignment_is_refused(fixture_objects: list[tuple[str, Path]], tmp_path: Path) -> None:

@@ -170,6 +170,10 @@ def place_of(lines: Sequence[str], path: Sequence[str | int]) -> tuple[int, int]
     return None if node is None else (node.start_mark.line, node.start_mark.column)
 
 
+#: Sizes in bytes that the kernel descriptor has too, as 32 bits.
+_SEGMENTS = (".kernarg_segment_size", ".group_segment_fixed_size", ".private_segment_fixed_size")
+
+
 def doubts(
     document: Mapping[Any, Any], symbols: Collection[str]
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -199,6 +203,8 @@ def doubts(
         for key, value in kernel.items():
             if type(value) is int and value < 0:
                 yield (*path, key), f"{value} is negative"
+            elif key in _SEGMENTS and type(value) is int and value >> 32:
+                yield (*path, key), f"{value} bytes are more than a descriptor's 32 bits can say"
         yield from _doubtful_arguments(kernel, path)
 
 

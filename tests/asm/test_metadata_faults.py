@@ -47,6 +47,7 @@ _TAKEN = [
     ("segment_align: 8", "segment_align: 24", "kernarg_segment_align: 24 is no power of two"),
     ("segment_align: 8", "segment_align: 0", "kernarg_segment_align: 0 is no power of two"),
     (".vgpr_count: 16", ".vgpr_count: -1", "vgpr_count: -1 is negative"),
+    ("segment_size: 24", f"segment_size: {1 << 60}", "more than a descriptor's 32 bits can say"),
     (".symbol: k.kd", ".symbol: kk.kd", "no symbol 'kk.kd'; did you mean 'k.kd'?"),
     (".symbol: k.kd", ".symbol: k", "'k' is no kernel descriptor's"),
     (".vgpr_count: 16", '.vgpr_count: "0x10"', None),
