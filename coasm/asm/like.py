@@ -9,6 +9,7 @@ section header table where it was.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -67,6 +68,11 @@ def like(fresh: bytes, original: CodeObject) -> Like:
     return _Layout(Elf(fresh, "the linked object"), original.elf).build()
 
 
+def _loaded_end(elf: Elf) -> int:
+    """Bytes of the file up to the end of what is loaded."""
+    return max((s.offset + s.filesz for s in elf.segments if s.type == PT_LOAD), default=64)
+
+
 class _Layout:
     def __init__(self, new: Elf, old: Elf) -> None:
         self.new = new
@@ -75,60 +81,22 @@ class _Layout:
 
     def build(self) -> Like:
         new, old = self.new, self.old
-        loaded_end = max(
-            (s.offset + s.filesz for s in new.segments if s.type == PT_LOAD), default=64
-        )
-        old_end = max((s.offset + s.filesz for s in old.segments if s.type == PT_LOAD), default=64)
         plan = self._plan()
         self.index_of_new = {n.index: i for i, (_, n) in enumerate(plan) if n is not None}
         self.index_of_old = {o.index: i for i, (o, _) in enumerate(plan) if o is not None}
         self.new_of_old = {o.index: n for o, n in plan if o is not None and n is not None}
         contents, infos = self._contents(plan)
-        body = bytearray(new.data[:loaded_end])
-        headers: dict[int, SectionHeader] = {}
-        # The tail: unloaded sections and the header table, in the original's file order.
-        tail: list[tuple[int, int]] = []  # (offset in the original, plan index or -1)
+        body = bytearray(new.data[: _loaded_end(new)])
+        shoff, places = self._append(body, plan, contents)
         for index, (o, n) in enumerate(plan):
-            if index in contents:
-                tail.append((o.offset if o is not None else len(old.data), index))
+            if index in places:
+                at, size = places[index]
+                row = self._header(o, n, at, size, infos.get(index))
             elif n is not None:
-                headers[index] = self._header(o, n, n.offset, n.size, n.info)
+                row = self._header(o, n, n.offset, n.size, n.info)
             else:
                 assert o is not None  # the null section
-                headers[index] = self._header(o, o, 0, 0, o.info)
-        tail.append((old.header.shoff, -1))
-        tail.sort(key=lambda t: (t[0], t[1]))
-        shoff = 0
-        previous = old_end
-        for offset, index in tail:
-            if index < 0:
-                align, data, size = 8, b"", SECTION_HEADER_SIZE * len(plan)
-            else:
-                section = plan[index][0] or plan[index][1]
-                assert section is not None
-                align, data = max(section.align, 1), contents[index]
-                size = len(data)
-            if offset >= previous and not self.without_debug:  # else it holds what is left out
-                gap = old.data[previous:offset]
-                if len(gap) == -previous % align and len(body) % align != previous % align:
-                    gap = b"\0" * (-len(body) % align)
-                body += gap
-            else:
-                body += b"\0" * (-len(body) % align)
-            if index < 0:
-                shoff = len(body)
-                body += bytes(size)
-                previous = max(previous, offset + SECTION_HEADER_SIZE * old.header.shnum)
-            else:
-                o, n = plan[index]
-                headers[index] = self._header(o, n, len(body), size, infos.get(index))
-                body += data
-                previous = max(
-                    previous, offset + (o.size if o is not None and o.type != SHT_NOBITS else 0)
-                )
-        if not self.without_debug:
-            body += old.data[previous:]
-        for index, row in headers.items():
+                row = self._header(o, o, 0, 0, o.info)
             at = shoff + SECTION_HEADER_SIZE * index
             body[at : at + SECTION_HEADER_SIZE] = packed(row)
         header = file_header(bytes(body[:FILE_HEADER_SIZE]))._replace(
@@ -139,6 +107,51 @@ class _Layout:
         )
         body[IDENT_SIZE:FILE_HEADER_SIZE] = packed(header)
         return Like(bytes(body), tuple(self.remarks), self.without_debug)
+
+    def _append(
+        self,
+        body: bytearray,
+        plan: Sequence[tuple[Section | None, Section | None]],
+        contents: Mapping[int, bytes],
+    ) -> tuple[int, dict[int, tuple[int, int]]]:
+        """Append unloaded sections and room for their headers, in the original's file order.
+
+        Returns where the headers are, and each section's offset and size by its index.
+        """
+        old = self.old
+        previous = _loaded_end(old)
+        tail = [(old.header.shoff, -1)]  # offset in the original, index in the plan or -1
+        for index in contents:
+            o, _ = plan[index]
+            tail.append((o.offset if o is not None else len(old.data), index))
+        shoff = 0
+        places: dict[int, tuple[int, int]] = {}
+        for offset, index in sorted(tail):
+            if index < 0:
+                align, data = 8, bytes(SECTION_HEADER_SIZE * len(plan))
+                taken = SECTION_HEADER_SIZE * old.header.shnum
+            else:
+                o, n = plan[index]
+                section = o or n
+                assert section is not None
+                align, data = max(section.align, 1), contents[index]
+                taken = o.size if o is not None and o.type != SHT_NOBITS else 0
+            if offset >= previous and not self.without_debug:  # else it holds what is left out
+                gap = old.data[previous:offset]
+                if len(gap) == -previous % align and len(body) % align != previous % align:
+                    gap = b"\0" * (-len(body) % align)
+                body += gap
+            else:
+                body += b"\0" * (-len(body) % align)
+            if index < 0:
+                shoff = len(body)
+            else:
+                places[index] = len(body), len(data)
+            body += data
+            previous = max(previous, offset + taken)
+        if not self.without_debug:
+            body += old.data[previous:]
+        return shoff, places
 
     def _plan(self) -> list[tuple[Section | None, Section | None]]:
         """The sections of the result: (the original's, the fresh one's), in its order."""

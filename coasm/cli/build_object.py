@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from coasm.cli.terminal import printable
 
 if TYPE_CHECKING:
+    from coasm.asm.assemble import Result
     from coasm.asm.source import SourceOptions
     from coasm.llvm import Llvm
 
@@ -70,7 +71,6 @@ def build_object(
     if not force:
         _check_replaced(output, usual, text, name, result.data)
     write_file(output, result.data)
-    same = original is not None and original.data == result.data
     warnings = list(result.warnings)
     if not lint:
         warnings += declaration_warnings(result.co, result.llvm, text)
@@ -79,36 +79,48 @@ def build_object(
     for warning in warnings:
         print(f"coasm: warning: {printable(warning)}", file=sys.stderr)
     findings = _lint(text, name, llvm, options) if lint else None
+    same = original.data == result.data if original is not None else None
     if json_ and output != "-":
         import json
 
-        print(
-            json.dumps(
-                {
-                    "path": file,
-                    "output": output,
-                    "target": str(result.target),
-                    "code_object_version": result.code_object_version,
-                    "notes": result.notes,
-                    "bytes": len(result.data),
-                    "pins_restored": result.pins,
-                    "pins_lost": result.lost,
-                    "identical": same if original is not None else None,
-                    "warnings": warnings,
-                    "lint": findings,
-                }
-            )
-        )
-        return
+        print(json.dumps(_report(file, output, result, same, warnings, findings)))
+    else:
+        say = sys.stderr if output == "-" else sys.stdout
+        print(f"{printable(output)}: {_said(result, same)}", file=say)
+
+
+def _report(
+    file: str,
+    output: str,
+    result: Result,
+    same: bool | None,
+    warnings: list[str],
+    findings: list[dict[str, Any]] | None,
+) -> dict[str, Any]:
+    return {
+        "path": file,
+        "output": output,
+        "target": str(result.target),
+        "code_object_version": result.code_object_version,
+        "notes": result.notes,
+        "bytes": len(result.data),
+        "pins_restored": result.pins,
+        "pins_lost": result.lost,
+        "identical": same,
+        "warnings": warnings,
+        "lint": findings,
+    }
+
+
+def _said(result: Result, same: bool | None) -> str:
     said = [f"{len(result.data):,} bytes"]
     if result.pins:
         said.append(f"{result.pins:,} pins restored")
     if result.lost:
         said.append(f"{result.lost:,} pins left for edited instructions")
-    if original is not None:
+    if same is not None:
         said.append("identical to the original" if same else "differs from the original")
-    say = sys.stderr if output == "-" else sys.stdout
-    print(f"{printable(output)}: {', '.join(said)}", file=say)
+    return ", ".join(said)
 
 
 def _check_replaced(output: str, usual: bool, text: str, name: str, data: bytes) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from coasm.cli.options import JsonOption
 from coasm.cli.terminal import printable
+
+if TYPE_CHECKING:
+    from coasm.bundle.embedding import Change
 
 __all__ = ["embed"]
 
@@ -51,17 +54,10 @@ def embed(
     """
     from coasm.bundle.embedding import embed as put
     from coasm.bundle.embedding import is_build
-    from coasm.errors import CoasmError, OutputError
+    from coasm.errors import OutputError
     from coasm.output import check_replaced, check_target, write_file
 
-    wanted: dict[str, str] = {}
-    for text in replace:
-        target, equals, path = text.partition("=")
-        if not (target and equals and path):
-            raise CoasmError(f"--replace {text}: expected TARGET=OBJECT, such as gfx942=new.co")
-        if target in wanted:
-            raise CoasmError(f"--replace {target}: given twice")
-        wanted[target] = path
+    wanted = _wanted(replace)
     check_target(output, force=True, inputs=(file, *wanted.values()))
     if not force:
         check_replaced(output, is_build(output, file))
@@ -75,19 +71,8 @@ def embed(
     if json_ and output != "-":
         import json
 
-        rows = [
-            {
-                "target": change.entry.target,
-                "bundle": change.entry.number,
-                "id": change.entry.id,
-                "old_bytes": change.old,
-                "new_bytes": change.new,
-                "where": change.where,
-                "notes": list(change.notes),
-            }
-            for change in done.changes
-        ]
-        print(json.dumps({"path": file, "output": output, "replaced": rows}, indent=2))
+        report = {"path": file, "output": output, "replaced": [_row(one) for one in done.changes]}
+        print(json.dumps(report, indent=2))
         return
     say = sys.stderr if output == "-" else sys.stdout
     for change in done.changes:
@@ -95,3 +80,30 @@ def embed(
         print(printable(f"{output}: {change.entry.name}: {sizes}, {change.where}"), file=say)
         for note in change.notes:
             print(printable(f"coasm: warning: {change.entry.name}: {note}"), file=sys.stderr)
+
+
+def _wanted(replace: list[str]) -> dict[str, str]:
+    """Target → object, of ``TARGET=OBJECT``."""
+    from coasm.errors import CoasmError
+
+    wanted: dict[str, str] = {}
+    for text in replace:
+        target, equals, path = text.partition("=")
+        if not (target and equals and path):
+            raise CoasmError(f"--replace {text}: expected TARGET=OBJECT, such as gfx942=new.co")
+        if target in wanted:
+            raise CoasmError(f"--replace {target}: given twice")
+        wanted[target] = path
+    return wanted
+
+
+def _row(change: Change) -> dict[str, Any]:
+    return {
+        "target": change.entry.target,
+        "bundle": change.entry.number,
+        "id": change.entry.id,
+        "old_bytes": change.old,
+        "new_bytes": change.new,
+        "where": change.where,
+        "notes": list(change.notes),
+    }
