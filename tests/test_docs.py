@@ -125,6 +125,7 @@ def _carriers(folder: Path, llvm: Llvm) -> None:
         scratch.mkdir(exist_ok=True)
         shutil.copy(host(scratch, [bundle(images)], "-shared", "-fPIC", name=name), folder)
     (folder / "new.co").write_bytes(device(llvm, "gfx942", "scale", body="s_nop 7", pad=20000))
+    (folder / "k90a.co").write_bytes(device(llvm, "gfx90a", "scale"))
     (folder / "new").mkdir()
 
 
@@ -477,6 +478,7 @@ _OTHERS = {
     ("where-to-touch.md", "950: d:f32"): "tests/isa/test_new_instruction.py",
     ("where-to-touch.md", "_GFX95 = "): "tests/test_new_target.py",
     ("where-to-touch.md", '_p("gfx950"'): "tests/test_new_target.py",
+    ("where-to-touch.md", '_fixed("made_up_bit"'): "tests/descriptor/test_new_field.py",
     ("where-to-touch.md", "def kernels("): "tests/cli/test_command.py",
     ("where-to-touch.md", "Rule("): "tests/linter/test_new_hazard.py",
 }

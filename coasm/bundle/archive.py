@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from coasm.errors import FormatError, UnsupportedError
+from coasm.errors import FormatError
 
 if TYPE_CHECKING:
     from coasm.bundle.compressed import Buffer
@@ -15,12 +15,18 @@ __all__ = ["ARCHIVE_MAGIC", "THIN_MAGIC", "Member", "members"]
 ARCHIVE_MAGIC = b"!<arch>\n"
 THIN_MAGIC = b"!<thin>\n"
 _HEADER = 60
+#: Members that are the archive's own: symbols, and names that are longer than a header has room.
+_TABLES = (b"/", b"/SYM64/", b"//")
 #: Longer than any file's name: members may all have the same of them, each as often as it is there.
 _LONGEST = 4096
 
 
 class Member(NamedTuple):
-    """A member: its name, and the offsets in the archive between which its bytes are."""
+    """A member: its name, and the offsets in the archive between which its bytes are.
+
+    The members of a thin archive are files of their own, whose paths start at the archive's folder:
+    there, *start* and *end* are equal.
+    """
 
     name: str
     start: int
@@ -32,10 +38,8 @@ def members(data: Buffer, name: str) -> Iterator[Member]:
 
     Raises:
         FormatError: a header is damaged, or a member lies outside.
-        UnsupportedError: a thin archive (its members are other files).
     """
-    if data[:8] == THIN_MAGIC:
-        raise UnsupportedError(f"{name}: a thin archive: its members are files of their own")
+    thin = data[:8] == THIN_MAGIC
     long_names = b""
     at = len(ARCHIVE_MAGIC)
     while at < len(data):
@@ -44,14 +48,16 @@ def members(data: Buffer, name: str) -> Iterator[Member]:
         if len(header) < _HEADER or header[58:] != b"`\n" or not size_text.isdigit():
             raise FormatError(f"{name}: damaged archive member header at offset {at:#x}")
         start, size = at + _HEADER, int(size_text)
+        raw = header[:16].rstrip()
+        if thin and raw not in _TABLES:
+            size = 0
         if start + size > len(data):
             raise FormatError(f"{name}: the archive member at offset {at:#x} is cut short")
-        raw = header[:16].rstrip()
         at = start + size + (size & 1)
         if raw == b"//":
             long_names = bytes(data[start : start + size])
             continue
-        if raw in (b"/", b"/SYM64/") or raw.startswith(b"__.SYMDEF"):
+        if raw in _TABLES or raw.startswith(b"__.SYMDEF"):
             continue
         end = start + size
         if raw.startswith(b"#1/") and raw[3:].isdigit():

@@ -21,7 +21,18 @@ if TYPE_CHECKING:
 
     Buffer = bytes | mmap
 
-__all__ = ["CCOB_MAGIC", "MAX_UNPACKED", "Header", "pack", "peek", "read_header", "unpack"]
+__all__ = [
+    "CCOB_MAGIC",
+    "MAX_UNPACKED",
+    "Header",
+    "frame_size",
+    "pack",
+    "peek",
+    "read_header",
+    "unpack",
+    "unpack_frame",
+    "zstd_frame",
+]
 
 CCOB_MAGIC = b"CCOB"
 
@@ -116,18 +127,7 @@ def unpack(data: Buffer, at: int, header: Header, where: str) -> bytes:
             out = stream.decompress(payload, header.unpacked + 1)
             whole = stream.eof
         else:
-            zstd = _zstd()
-            claimed = zstd.get_frame_parameters(payload).content_size
-            if claimed not in (header.unpacked, zstd.CONTENTSIZE_UNKNOWN):
-                raise FormatError(
-                    f"{where}: its header says {header.unpacked:,} bytes unpacked, the stream "
-                    f"{claimed:,}"
-                )
-            # Unpacks into a buffer of that size: a stream that gives more is an error.
-            out = zstd.ZstdDecompressor().decompress(
-                payload, max_output_size=header.unpacked, allow_extra_data=False
-            )
-            whole = True
+            out, whole = _unpack_zstd(payload, header.unpacked, where), True
     except _errors() as error:
         raise FormatError(f"{where}: damaged {header.method} stream: {error}") from None
     if not whole or len(out) != header.unpacked:
@@ -138,6 +138,53 @@ def unpack(data: Buffer, at: int, header: Header, where: str) -> bytes:
     if hashlib.md5(out, usedforsecurity=False).digest()[:8] != header.digest:
         raise FormatError(f"{where}: what it holds does not match its checksum")
     return out
+
+
+def _unpack_zstd(payload: bytes, unpacked: int, where: str) -> bytes:
+    """What a frame holds, which must be *unpacked* bytes."""
+    zstd = _zstd()
+    claimed = zstd.get_frame_parameters(payload).content_size
+    if claimed not in (unpacked, zstd.CONTENTSIZE_UNKNOWN):
+        raise FormatError(
+            f"{where}: its header says {unpacked:,} bytes unpacked, the stream {claimed:,}"
+        )
+    # Unpacks into a buffer of that size: a stream that gives more is an error.
+    out: bytes = zstd.ZstdDecompressor().decompress(
+        payload, max_output_size=unpacked, allow_extra_data=False
+    )
+    return out
+
+
+def frame_size(front: bytes, size: int, where: str) -> int:
+    """Bytes that a zstd frame of *size* bytes, which begins as *front*, says it holds.
+
+    Raises:
+        FormatError: damaged, it does not say, or it has more than those bytes deserve.
+        ToolError: as :func:`unpack`.
+    """
+    zstd = _zstd()
+    try:
+        unpacked: int = zstd.get_frame_parameters(front).content_size
+    except zstd.ZstdError as error:
+        raise FormatError(f"{where}: damaged zstd stream: {error}") from None
+    if unpacked == zstd.CONTENTSIZE_UNKNOWN:
+        raise FormatError(f"{where}: a zstd frame that does not say what it holds")
+    _check_unpacked(unpacked, size, where)
+    return unpacked
+
+
+def unpack_frame(payload: bytes, unpacked: int, where: str) -> bytes:
+    """What a zstd frame holds, which must be *unpacked* bytes; raises as :func:`unpack`."""
+    try:
+        return _unpack_zstd(payload, unpacked, where)
+    except _errors() as error:
+        raise FormatError(f"{where}: damaged zstd stream: {error}") from None
+
+
+def zstd_frame(data: bytes) -> bytes:
+    """*data* as one zstd frame that says how much it holds."""
+    frame: bytes = _zstd().ZstdCompressor(level=3).compress(data)
+    return frame
 
 
 def peek(data: Buffer, at: int, header: Header, count: int, where: str) -> bytes:

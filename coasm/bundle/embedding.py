@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING
 from coasm.bundle.compressed import MAX_UNPACKED, pack
 from coasm.bundle.grow import add_segment, move_section
 from coasm.bundle.host import Host, HostSection
-from coasm.bundle.images import Container, Entry, contents, entries_of, find, mapped
+from coasm.bundle.images import Container, Entry, contents, entries_of, find, is_bundle, mapped
+from coasm.bundle.kpack import KPACK_MAGIC, rewritten
+from coasm.bundle.portable import Portable, add_section, is_portable, set_checksum
 from coasm.bundle.select import matching, resolve
-from coasm.bundle.table import replace
+from coasm.bundle.table import extended, replace, target_of
 from coasm.codeobject import CodeObject, load
 from coasm.errors import CoasmError, FormatError, UnsupportedError
 from coasm.opening import open_code_object
@@ -35,8 +37,9 @@ __all__ = ["Change", "Embedded", "check", "choose", "embed", "is_build"]
 class Change:
     """What became of one replaced image. Sizes are bytes, ``old`` and ``new`` those of the image.
 
-    ``where`` is ``unchanged`` (the same bytes), ``in place``, ``new segment`` or ``moved section``.
-    ``notes`` are what a user should know.
+    ``where`` is ``unchanged`` (the same bytes), ``in place``, ``new segment``, ``new section`` (of
+    a Windows file) or ``moved section``. ``old`` is 0 for an object that was added. ``notes`` are
+    what a user should know.
     """
 
     entry: Entry
@@ -55,14 +58,17 @@ class Embedded:
 
 
 def embed(
-    path: str | os.PathLike[str], replacements: Mapping[str, bytes | str | os.PathLike[str]]
+    path: str | os.PathLike[str],
+    replacements: Mapping[str, bytes | str | os.PathLike[str]],
+    additions: Mapping[str, bytes | str | os.PathLike[str]] | None = None,
 ) -> Embedded:
     """The file at *path* with other code objects; nothing is written.
 
     *replacements* is target → the rebuilt code object, as bytes or by what names it (see
     :mod:`coasm.opening`). A target is ``gfx942``, or ``gfx942#2`` for that of bundle 2. Where
     several bundles have the target, the one whose kernels are those of the new object is meant, if
-    there is just one.
+    there is just one. *additions* are objects for targets that a bundle does not have yet; which
+    bundle is told in the same way.
 
     Raises:
         CoasmError: a target that is not there or ambiguous, or the object does not fit it: another
@@ -73,7 +79,7 @@ def embed(
     entries = find(path)
     new: dict[Entry, tuple[CodeObject, tuple[str, ...]]] = {}
     with mapped(path) as (data, stamp):
-        if stamp != entries[0].container.stamp:
+        if any(e.container.path == name and e.container.stamp != stamp for e in entries):
             raise FormatError(f"{name}: has changed while it was read")
         for spec, source in replacements.items():
             if isinstance(source, bytes):
@@ -83,21 +89,37 @@ def embed(
             entry = choose(data, entries, spec, rebuilt, name)
             if entry in new:
                 raise CoasmError(f"{name}: {entry.name} is to be replaced twice")
+            if entry.container.path != name:
+                raise UnsupportedError(
+                    f"{name}: its objects are in {entry.container.path}; embed there"
+                )
             ((_, old),) = _images(data, [entry])
             new[entry] = (rebuilt, check(old, rebuilt, f"{name}:{entry.name}"))
+        for spec, source in (additions or {}).items():
+            rebuilt = open_code_object(source)
+            entry, notes = added(data, entries, spec, rebuilt, name)
+            if entry in new:
+                raise CoasmError(f"{name}: {entry.name} is to be added twice")
+            new[entry] = (rebuilt, notes)
         out, where = _replaced(data, name, {entry: co.data for entry, (co, _) in new.items()})
         _prove(data, entries, out, {entry: co.data for entry, (co, _) in new.items()}, name)
     changes = (
         Change(entry, entry.size, len(co.data), where[entry.container], notes)
         for entry, (co, notes) in new.items()
     )
-    return Embedded(out, tuple(sorted(changes, key=lambda c: entries.index(c.entry))))
+    return Embedded(
+        out, tuple(sorted(changes, key=lambda c: (c.entry.container.offset, c.entry.index)))
+    )
 
 
-def is_build(path: str, original: str) -> bool:
-    """Whether the file at *path* carries what *original* does: objects of the same bundle IDs."""
+def is_build(path: str, original: str, added: Sequence[str] = ()) -> bool:
+    """Whether the file at *path* carries what *original* does: objects of the same bundle IDs.
+
+    It may also have those for the targets that are *added*.
+    """
     try:
-        return [e.id for e in find(path)] == [e.id for e in find(original)]
+        new, old = (Counter(entry.id for entry in find(name)) for name in (path, original))
+        return not old - new and {target_of(entry_id) for entry_id in new - old} <= set(added)
     except CoasmError:
         return False
 
@@ -124,8 +146,51 @@ def choose(
     return same[0] if len(same) == 1 else resolve(entries, spec, path)
 
 
-def check(old: bytes, rebuilt: CodeObject, where: str) -> tuple[str, ...]:
+def added(
+    data: Buffer, entries: Sequence[Entry], spec: str, new: CodeObject, path: str
+) -> tuple[Entry, tuple[str, ...]]:
+    """The entry that *new* becomes, for a target that its bundle does not have, and notes on it.
+
+    The bundle is the one that *spec* numbers (``gfx950#2``), the only one, or else the only one
+    with the kernels of *new*. Its first object is what *new* has to go with, but for the target.
+
+    Raises:
+        CoasmError: it is there already, is for another target, or it is open where it belongs.
+        UnsupportedError: the bundle is of a kind to which none can be added.
+    """
+    target, _, number = spec.partition("#")
+    if target != str(new.target):
+        raise CoasmError(f"{new.name}: is for {new.target}, not for {target}")
+    firsts = {entry.container: entry for entry in reversed(entries) if entry.target}
+    firsts = {c: e for c, e in firsts.items() if not number or str(c.number) == number}
+    kernels = {kernel.name for kernel in new.kernels}
+    if len(firsts) > 1:
+        images = dict(_images(data, reversed(firsts.values())))
+        firsts = {
+            c: e
+            for c, e in firsts.items()
+            if {kernel.name for kernel in load(images[e], name=e.name).kernels} == kernels
+        }
+    if len(firsts) != 1:
+        raise CoasmError(f"{path}: which bundle {target} belongs to is open; number it: {target}#1")
+    ((container, first),) = firsts.items()
+    if container.format not in ("bundle", "CCOB") or container.path != path:
+        raise UnsupportedError(f"{container.where}: nothing can be added to {container.format}")
+    if any(entry.target == target for entry in entries if entry.container == container):
+        raise CoasmError(f"{path}: has {target} already; replace it")
+    ((_, old),) = _images(data, [first])
+    notes = check(old, new, f"{path}:{first.name}", other_target=True)
+    entry_id = first.id.removesuffix(first.target) + target
+    entry = Entry(container, len(container.table.images), entry_id, target, 0, 0)
+    return entry, notes
+
+
+def check(
+    old: bytes, rebuilt: CodeObject, where: str, *, other_target: bool = False
+) -> tuple[str, ...]:
     """Refuse an object that the host program could not use in place of *old*; notes on the rest.
+
+    With *other_target* it is one to stand beside it.
 
     Raises:
         CoasmError: another target ID or code object version, or a kernel of *old* is missing.
@@ -134,7 +199,7 @@ def check(old: bytes, rebuilt: CodeObject, where: str) -> tuple[str, ...]:
     if not old.startswith(b"\x7fELF"):
         raise UnsupportedError(f"{where}: is not a code object (LLVM bitcode, or another format)")
     original = load(old, name=where)
-    if rebuilt.target != original.target:
+    if rebuilt.target != original.target and not other_target:
         raise CoasmError(f"{rebuilt.name}: is for {rebuilt.target}; {where} is {original.target}")
     if rebuilt.code_object_version != original.code_object_version:
         raise CoasmError(
@@ -178,6 +243,11 @@ def _replaced(
     data: Buffer, name: str, new: Mapping[Entry, bytes]
 ) -> tuple[bytes, dict[Container, str]]:
     """The file's new bytes, and where each changed bundle is in it."""
+    if bytes(data[: len(KPACK_MAGIC)]) == KPACK_MAGIC:
+        objects = {(entry.container.member, entry.target): image for entry, image in new.items()}
+        made = rewritten(data, name, objects)
+        same = made == bytes(data)
+        return made, {e.container: "unchanged" if same else "in place" for e in new}
     out = bytearray(data)
     where: dict[Container, str] = {}
     larger: list[tuple[Container, bytes]] = []
@@ -190,6 +260,7 @@ def _replaced(
             if entry.container == container
             and bundle[entry.offset : entry.offset + entry.size] != image
         }
+        ids = {entry.index: entry.id for entry in new if entry.index in images}
         where[container] = "in place" if images else "unchanged"
         if not images:
             continue
@@ -197,7 +268,12 @@ def _replaced(
             packed = images[0]
         else:
             room = MAX_UNPACKED if container.method else container.room
-            packed = replace(bundle, container.table, images, room)
+            table = container.table
+            if max(images) >= len(table.images):
+                bundle, table = extended(
+                    bundle, table, [ids[n] for n in sorted(images) if n >= len(table.images)]
+                )
+            packed = replace(bundle, table, images, room)
             if container.method:
                 packed = pack(packed, container.version, container.method, container.room)
         fits = len(packed) <= container.room
@@ -206,7 +282,7 @@ def _replaced(
             fits = len(packed) == container.room
         elif container.format == "CCOB" and container.version == 1:
             fits = len(packed) == container.room or (fits and container.size < container.room)
-        if not container.section and not container.member:
+        if is_bundle(bytes(data[:24])):
             bare.append((container, packed))
         elif fits:
             start = container.offset
@@ -216,6 +292,8 @@ def _replaced(
     for container, packed in reversed(bare):
         _splice(out, container, packed, last=container.offset + container.room >= len(data))
     _grow(out, data, name, larger, where)
+    if is_portable(bytes(data[:24])):
+        set_checksum(out, Portable(data, 0, len(data), name))
     return bytes(out), where
 
 
@@ -247,6 +325,14 @@ def _grow(
             f"{first.where}: the new bundle does not fit in an archive member; take the member out "
             "(ar x), embed there, and put it back"
         )
+    if first.section == "":
+        raise UnsupportedError(
+            f"{first.where}: the new bundle does not fit, and in a file without section headers "
+            "none is moved"
+        )
+    if is_portable(bytes(data[:24])):
+        _grow_portable(out, Portable(data, 0, len(data), name), larger, where)
+        return
     host = Host(data, 0, len(data), name)
     sections = {container: _section(host, container) for container, _ in larger}
     if host.relocatable:
@@ -283,6 +369,33 @@ def _grow(
                 out[pointer.field : pointer.field + 8] = place.to_bytes(8, "little")
 
 
+def _grow_portable(
+    out: bytearray,
+    host: Portable,
+    larger: list[tuple[Container, bytes]],
+    where: dict[Container, str],
+) -> None:
+    """The same for a Windows file; base relocations of the pointers stay as they are."""
+    fields = host.pointers()
+    addresses = []
+    for container, _ in larger:
+        part = next(s for s in host.sections if s.offset <= container.offset < s.offset + s.size)
+        address = host.image_base + part.address + container.offset - part.offset
+        if not host.linked or address not in fields.values():
+            raise UnsupportedError(
+                f"{container.where}: the new bundle does not fit, and cannot be moved: nothing "
+                "points to it"
+            )
+        addresses.append(address)
+    places = add_section(out, host, larger[0][0].section, [packed for _, packed in larger])
+    for (container, _), address, place in zip(larger, addresses, places, strict=True):
+        where[container] = "new section"
+        out[container.offset : container.offset + container.size] = bytes(container.size)
+        for field, value in fields.items():
+            if value == address:
+                out[field : field + 8] = place.to_bytes(8, "little")
+
+
 def _add(out: bytearray, at: int, distance: int) -> None:
     value = int.from_bytes(out[at : at + 8], "little") + distance
     out[at : at + 8] = (value & (1 << 64) - 1).to_bytes(8, "little")
@@ -304,6 +417,7 @@ def _prove(
     expected = Counter(
         (entry.id, sha256(new.get(entry, image)).digest()) for entry, image in _images(data, before)
     )
+    expected += Counter((e.id, sha256(image).digest()) for e, image in new.items() if not e.size)
     after = entries_of(out, name)
     found = Counter((entry.id, sha256(image).digest()) for entry, image in _images(out, after))
     for entry_id, _ in (expected - found) + (found - expected):

@@ -9,7 +9,7 @@ to the bundle, a pointer that is null.
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,6 +18,8 @@ from coasm.codeobject import layout
 from coasm.codeobject.elf import (
     ET_REL,
     MAX_SHARED,
+    PT_DYNAMIC,
+    PT_LOAD,
     SHF_ALLOC,
     SHT_DYNSYM,
     SHT_NOBITS,
@@ -31,16 +33,19 @@ from coasm.errors import FormatError, UnsupportedError
 if TYPE_CHECKING:
     from coasm.bundle.compressed import Buffer
 
-__all__ = ["Host", "HostSection", "Pointer"]
+__all__ = ["WRAPPER", "WRAPPER_MAGIC", "WRAPPER_VERSION", "Host", "HostSection", "Pointer"]
 
 _U64 = struct.Struct("<Q")
 
 _PN_XNUM, _SHN_XINDEX = 0xFFFF, 0xFFFF
-_WRAPPER = struct.Struct("<IIQQ")
-_WRAPPER_MAGIC, _WRAPPER_VERSION = 0x48495046, 1  # "HIPF"
+WRAPPER = struct.Struct("<IIQQ")
+WRAPPER_MAGIC, WRAPPER_VERSION = 0x48495046, 1  # "HIPF"
 
+_TYPE = 0xFFFFFFFF
 # (machine, relocation type) → whether the symbol's value is added to the addend.
 # Source: the psABIs: R_X86_64_RELATIVE, R_X86_64_64; R_AARCH64_RELATIVE, R_AARCH64_ABS64.
+_TAG = struct.Struct("<QQ")
+_DT_RELA, _DT_RELASZ = 7, 8
 _RELOCATIONS = {(62, 8): False, (62, 1): True, (183, 1027): False, (183, 257): True}
 
 
@@ -170,14 +175,14 @@ class Host:
         for section in self.sections:
             if section.name != ".hipFatBinSegment" or section.type == SHT_NOBITS:
                 continue
-            if section.size % _WRAPPER.size:
+            if section.size % WRAPPER.size:
                 raise FormatError(f"{self.name}: {section.name}: a wrapper that is cut short")
-            for at in range(0, section.size, _WRAPPER.size):
-                magic, version, *_ = _WRAPPER.unpack_from(self.data, section.offset + at)
-                if (magic, version) != (_WRAPPER_MAGIC, _WRAPPER_VERSION):
+            for at in range(0, section.size, WRAPPER.size):
+                magic, version, *_ = WRAPPER.unpack_from(self.data, section.offset + at)
+                if (magic, version) != (WRAPPER_MAGIC, WRAPPER_VERSION):
                     raise UnsupportedError(
                         f"{self.name}: {section.name}: a wrapper with magic {magic:#x}, version "
-                        f"{version}; known is {_WRAPPER_MAGIC:#x}, version {_WRAPPER_VERSION}"
+                        f"{version}; known is {WRAPPER_MAGIC:#x}, version {WRAPPER_VERSION}"
                     )
                 fields[section.addr + at + 8] = section.offset + at + 8
         relocated = self._relocations(fields.keys())
@@ -188,6 +193,47 @@ class Host:
                 value = _U64.unpack_from(self.data, field)[0]
             found.append(Pointer(value, field, addend))
         return found
+
+    def unsectioned(self) -> list[int]:
+        """The offsets in ``data`` of the bundles of a linked file that has no section headers.
+
+        A wrapper is where its magic, version and null pointer are in memory that is loaded to be
+        written or relocated; the pointer is what the dynamic relocations make of it.
+        """
+        loads = [s for s in self.segments if s.type == PT_LOAD and s.filesz]
+        pattern = struct.pack("<II", WRAPPER_MAGIC, WRAPPER_VERSION)
+        fields: dict[int, int] = {}
+        for load in loads:
+            start = self._check(load.offset, load.filesz, "a segment")
+            at = self.data.find(pattern, start, start + load.filesz)
+            while at >= 0:
+                address = load.vaddr + at - start
+                if address % 8 == 0 and at + WRAPPER.size <= start + load.filesz:
+                    fields[address + 8] = _U64.unpack_from(self.data, at + 8)[0]
+                at = self.data.find(pattern, at + 1, start + load.filesz)
+        for address, info, addend in self._dynamic_relocations(loads):
+            if address in fields and _RELOCATIONS.get((self.header.machine, info & _TYPE)) is False:
+                fields[address] = addend
+        found = set()
+        for value in fields.values():
+            for load in loads:
+                if load.vaddr <= value < load.vaddr + load.filesz:
+                    found.add(self.base + load.offset + value - load.vaddr)
+        return sorted(found)
+
+    def _dynamic_relocations(self, loads: Collection[Segment]) -> Iterator[tuple[int, int, int]]:
+        """The relocations that the dynamic section leads to. Source: the System V ABI."""
+        tags: dict[int, int] = {}
+        for segment in self.segments:
+            if segment.type == PT_DYNAMIC:
+                at = self._check(segment.offset, segment.filesz, "the dynamic section")
+                tags = dict(_TAG.iter_unpack(self.data[at : at + segment.filesz // 16 * 16]))
+        rela, size = tags.get(_DT_RELA, 0), tags.get(_DT_RELASZ, 0)
+        for load in loads:
+            if load.vaddr <= rela and rela + size <= load.vaddr + load.filesz:
+                at = self.base + load.offset + rela - load.vaddr
+                size = size // layout.RELA.size * layout.RELA.size
+                yield from layout.RELA.iter_unpack(self.data[at : at + size])
 
     def _relocations(self, wanted: Collection[int]) -> dict[int, tuple[int, int]]:
         """Address → (value, offset in the file of the addend), of the dynamic relocations there."""
@@ -200,11 +246,11 @@ class Host:
             for index, (address, info, addend) in enumerate(rows):
                 if address not in wanted:
                     continue
-                adds_symbol = _RELOCATIONS.get((self.header.machine, info & 0xFFFFFFFF))
+                adds_symbol = _RELOCATIONS.get((self.header.machine, info & _TYPE))
                 if adds_symbol is None:
                     raise UnsupportedError(
                         f"{self.name}: the relocation of the wrapper at {address - 8:#x} has type "
-                        f"{info & 0xFFFFFFFF}"
+                        f"{info & _TYPE}"
                     )
                 value = addend + (self._symbol(section, info >> 32) if adds_symbol else 0)
                 found[address] = (value, section.offset + index * layout.RELA.size + 16)

@@ -14,11 +14,14 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from coasm.bundle.archive import ARCHIVE_MAGIC, THIN_MAGIC, members
-from coasm.bundle.compressed import CCOB_MAGIC, peek, read_header, unpack
+from coasm.bundle.compressed import CCOB_MAGIC, peek, read_header, unpack, unpack_frame
 from coasm.bundle.host import Host
+from coasm.bundle.kpack import KPACK_MAGIC, REFERENCE, packed_objects, reference
+from coasm.bundle.portable import Portable, is_portable
 from coasm.bundle.table import (
     BUNDLE_MAGIC,
     OFFLOAD_MAGIC,
@@ -40,6 +43,8 @@ __all__ = ["Container", "Entry", "extract", "find"]
 SHT_LLVM_OFFLOADING = 0x6FFF4C0B
 #: Sections that a host relocatable of ``-fgpu-rdc`` has one of for each image, named after its ID.
 _SECTION_PREFIX = BUNDLE_MAGIC.decode()
+#: Names of sections in a Windows executable have eight bytes.
+_SHORT_NAME = ".hip_fat"
 _NOT_ZERO = re.compile(rb"[^\0]")
 
 
@@ -49,7 +54,8 @@ class Container:
 
     ``number`` counts the bundles of the file from 1. ``member`` is the archive member and
     ``section`` the ELF section, empty where there is none. ``format`` is ``bundle``, ``CCOB``,
-    ``offload binary``, or ``section`` (an image without a table). ``method`` is ``zlib`` or
+    ``offload binary``, ``section`` (an image without a table), or ``kpack`` (one of an archive,
+    whose ``member`` is the file that it belongs to). ``method`` is ``zlib`` or
     ``zstd``, empty where it is not compressed; ``size`` is what it takes in the file, ``unpacked``
     what its images' offsets count in. Up to ``room`` bytes from ``offset`` on, zero bytes included,
     nothing else follows. ``stamp`` tells whether the file is still the same.
@@ -152,6 +158,8 @@ def contents(data: Buffer, container: Container) -> bytes:
     at, end = container.offset, container.offset + container.size
     if not container.method:
         return bytes(data[at:end])
+    if container.format == "kpack":
+        return unpack_frame(bytes(data[at:end]), container.unpacked, container.where)
     return unpack(data, at, read_header(data, at, end, container.where), container.where)
 
 
@@ -191,13 +199,19 @@ def entries_of(data: Buffer, path: str, stamp: tuple[int, int] = (0, 0)) -> list
 
 
 class Region(NamedTuple):
-    """A range of the file that holds bundles, or (``id``) one image by itself."""
+    """A range of the file that holds bundles, or one image by itself, which has the ``id``.
+
+    Where one bundle is all that is known of it, ``single`` is true. An image may be a zstd frame
+    that holds ``unpacked`` bytes.
+    """
 
     member: str
     section: str
     start: int
     end: int
     id: str = ""
+    single: bool = False
+    unpacked: int = 0
 
 
 def regions(data: Buffer, path: str) -> Iterator[Region]:
@@ -208,54 +222,79 @@ def regions(data: Buffer, path: str) -> Iterator[Region]:
         UnsupportedError: as :func:`find`.
     """
     magic = bytes(data[:24])
-    if magic.startswith((ARCHIVE_MAGIC, THIN_MAGIC)):
+    if magic.startswith(ARCHIVE_MAGIC):
         for member in members(data, path):
-            kind = data[member.start : min(member.end, member.start + 24)]
-            if kind.startswith(b"\x7fELF"):
-                host = Host(data, member.start, member.end, f"{path}: {member.name}")
-                if host.header.machine != EM_AMDGPU:
-                    yield from _of_host(host, member.name)
-            elif _is_bundle(kind):
+            kind = bytes(data[member.start : min(member.end, member.start + 24)])
+            if is_bundle(kind):
                 yield Region(member.name, "", member.start, member.end)
+            else:
+                where = f"{path}: {member.name}"
+                yield from _of_program(data, member.start, member.end, where, member.name)
     elif magic.startswith(b"\x7fELF"):
-        host = Host(data, 0, len(data), path)
-        if host.header.machine == EM_AMDGPU:
+        if Host(data, 0, len(data), path).header.machine == EM_AMDGPU:
             raise UnsupportedError(f"{path}: a code object already, not a file that carries some")
-        yield from _of_host(host, "")
-    elif _is_bundle(magic):
+        yield from _of_program(data, 0, len(data), path, "")
+    elif is_portable(magic):
+        yield from _of_program(data, 0, len(data), path, "")
+    elif is_bundle(magic):
         yield Region("", "", 0, len(data))
-    elif magic.startswith(b"MZ"):
-        raise UnsupportedError(f"{path}: a Windows executable; ELF files are handled")
+    elif magic.startswith(KPACK_MAGIC):
+        for one in packed_objects(data, path):
+            end = one.offset + one.size
+            unpacked = one.unpacked if one.zstd else 0
+            yield Region(one.binary, "", one.offset, end, one.target, unpacked=unpacked)
     else:
         raise FormatError(f"{path}: no executable, library, archive or offload bundle")
 
 
-def _is_bundle(magic: bytes) -> bool:
+def is_bundle(magic: bytes) -> bool:
+    """Whether a bundle begins so."""
     return magic.startswith((BUNDLE_MAGIC, CCOB_MAGIC, OFFLOAD_MAGIC))
 
 
-def _of_host(host: Host, member: str) -> Iterator[Region]:
-    for section in host.sections:
-        if section.type == SHT_NOBITS or not section.size:
-            continue
-        end = section.offset + section.size
-        if section.name.startswith(_SECTION_PREFIX):
-            entry_id = section.name[len(_SECTION_PREFIX) :]
-            yield Region(member, section.name, section.offset, end, entry_id)
-        elif section.name.startswith(".hip_fatbin") or section.type == SHT_LLVM_OFFLOADING:
-            yield Region(member, section.name, section.offset, end)
+def _of_program(data: Buffer, start: int, end: int, where: str, member: str) -> Iterator[Region]:
+    """The ranges of an executable, library or object file that lies from *start* to *end*."""
+    kind = bytes(data[start : min(end, start + 24)])
+    if kind.startswith(b"\x7fELF"):
+        host = Host(data, start, end, where)
+        if host.header.machine == EM_AMDGPU:
+            return
+        for section in host.sections:
+            if section.type != SHT_NOBITS and section.size:
+                stop = section.offset + section.size
+                listed = section.type == SHT_LLVM_OFFLOADING
+                yield from _of_section(section.name, member, section.offset, stop, listed)
+        if not host.sections:
+            for at in host.unsectioned():
+                yield Region(member, "", at, end, single=True)
+    elif is_portable(kind):
+        for part in Portable(data, start, end, where).sections:
+            if part.size:
+                yield from _of_section(part.name, member, part.offset, part.offset + part.size)
+
+
+def _of_section(
+    name: str, member: str, start: int, end: int, listed: bool = False
+) -> Iterator[Region]:
+    if name.startswith(_SECTION_PREFIX):
+        yield Region(member, name, start, end, name[len(_SECTION_PREFIX) :])
+    elif listed or name.startswith((".hip_fatbin", _SHORT_NAME)):
+        yield Region(member, name, start, end)
 
 
 def _nothing(data: Buffer, path: str) -> str:
     """What a file without device images is."""
-    if bytes(data[:4]) == b"\x7fELF":
+    head = bytes(data[:24])
+    if head.startswith(b"\x7fELF"):
         names = {section.name for section in Host(data, 0, len(data), path).sections}
-        if ".rocm_kpack_ref" in names:
-            return "carries no code objects: they are in a .kpack file of its own"
         if not names:
-            return "has no section headers: where its code objects are cannot be told"
+            return "carries no code objects: no fat binary's wrapper is in its segments"
         if ".hip_fatbin" not in names:
             return "carries no code objects: it has no .hip_fatbin section"
+    elif is_portable(head):
+        names = {part.name for part in Portable(data, 0, len(data), path).sections}
+        if not names & {".hip_fatbin", _SHORT_NAME}:
+            return "carries no code objects: it has no .hip_fat section"
     return "carries no code objects"
 
 
@@ -263,53 +302,93 @@ def _where(path: str, member: str, section: str, offset: int) -> str:
     return ": ".join(filter(None, (path, member, section, f"bundle at {offset:#x}")))
 
 
-def _containers(data: Buffer, path: str, stamp: tuple[int, int]) -> Iterator[Container]:
-    number = 0
+def _containers(
+    data: Buffer, path: str, stamp: tuple[int, int], numbers: Iterator[int] | None = None
+) -> Iterator[Container]:
+    numbers = count(1) if numbers is None else numbers
+    if data[: len(THIN_MAGIC)] == THIN_MAGIC:
+        for member in members(data, path):
+            yield from _elsewhere(os.path.join(os.path.dirname(path), member.name), numbers)
+        return
+    number, binary = 0, ""
+    found = False
     for region in regions(data, path):
         if region.id:
             if region.id.startswith("host-"):
                 continue
-            size = region.end - region.start
-            table = Table((Image(region.id, 0, size, 0, 0),), 0, size)
-            number += 1
-            yield Container(
-                path,
-                number,
-                region.member,
-                region.section,
-                region.start,
-                size,
-                size,
-                "section",
-                0,
-                "",
-                size,
-                table,
-                stamp,
-            )
-            continue
-        at = _next(data, region.start, region.end)
-        while at < region.end:
-            where = _where(path, region.member, region.section, at)
-            kind, version, method, size, unpacked, table = _read(data, at, region.end, where)
-            following = _next(data, at + size, region.end)
-            number += 1
-            yield Container(
-                path,
-                number,
-                region.member,
-                region.section,
-                at,
-                size,
-                following - at,
-                kind,
-                version,
-                method,
-                unpacked,
-                table,
-                stamp,
-            )
-            at = following
+            if not region.member or region.section or region.member != binary:
+                number, binary = next(numbers), region.member
+            yield _of_image(path, number, region, stamp)
+        else:
+            for container in _of_region(data, path, region, stamp, numbers):
+                yield container
+                found = True
+    if not found and bytes(data[:4]) == b"\x7fELF":
+        for section in Host(data, 0, len(data), path).sections:
+            if section.name == REFERENCE:
+                at = section.offset
+                name, archives = reference(bytes(data[at : at + section.size]), path)
+                for archive in archives:
+                    for container in _elsewhere(archive, numbers):
+                        if name in (container.member, container.member.rpartition("#")[0]):
+                            yield container
+
+
+def _elsewhere(path: str, numbers: Iterator[int]) -> Iterator[Container]:
+    """The bundles of another file, which the one that was asked for leads to."""
+    with mapped(path) as (data, stamp):
+        if data[: len(THIN_MAGIC)] == THIN_MAGIC:
+            raise FormatError(f"{path}: a thin archive in a thin archive")
+        yield from _containers(data, path, stamp, numbers)
+
+
+def _of_image(path: str, number: int, region: Region, stamp: tuple[int, int]) -> Container:
+    """An image that is there without a table."""
+    size = region.end - region.start
+    unpacked = region.unpacked or size
+    return Container(
+        path=path,
+        number=number,
+        member=region.member,
+        section=region.section,
+        offset=region.start,
+        size=size,
+        room=size,
+        format="section" if region.section else "kpack",
+        version=0 if region.section else 1,
+        method="zstd" if region.unpacked else "",
+        unpacked=unpacked,
+        table=Table((Image(region.id, 0, unpacked, 0, 0),), 0, unpacked),
+        stamp=stamp,
+    )
+
+
+def _of_region(
+    data: Buffer, path: str, region: Region, stamp: tuple[int, int], numbers: Iterator[int]
+) -> Iterator[Container]:
+    at = _next(data, region.start, region.end)
+    while at < region.end:
+        where = _where(path, region.member, region.section, at)
+        kind, version, method, size, unpacked, table = _read(data, at, region.end, where)
+        following = at + size if region.single else _next(data, at + size, region.end)
+        yield Container(
+            path=path,
+            number=next(numbers),
+            member=region.member,
+            section=region.section,
+            offset=at,
+            size=size,
+            room=following - at,
+            format=kind,
+            version=version,
+            method=method,
+            unpacked=unpacked,
+            table=table,
+            stamp=stamp,
+        )
+        if region.single:
+            return
+        at = following
 
 
 def _next(data: Buffer, at: int, end: int) -> int:
@@ -331,28 +410,28 @@ def _read(data: Buffer, at: int, end: int, where: str) -> tuple[str, int, str, i
     if not magic.startswith(CCOB_MAGIC):
         raise FormatError(f"{where}: no bundle starts here; it is damaged, or of another kind")
     header = read_header(data, at, end, where)
-    count = 1 << 14
+    length = 1 << 14
     while True:
-        front = peek(data, at, header, count, where)
+        front = peek(data, at, header, length, where)
         if front[: len(BUNDLE_MAGIC)] != BUNDLE_MAGIC:
             raise FormatError(f"{where}: what is compressed in it is no offload bundle")
         found = read_bundle(front, header.unpacked, where)
         if found is not None:
             return "CCOB", header.version, header.method, header.size, header.unpacked, found
-        if count >= header.unpacked or len(front) < count:
+        if length >= header.unpacked or len(front) < length:
             raise FormatError(f"{where}: its table is cut short")
-        count *= 8
+        length *= 8
 
 
 def _table(
     read: Callable[[bytes, int, str], Table | None], data: Buffer, at: int, end: int, where: str
 ) -> Table:
     """The table at *at*, read from as few bytes as it takes."""
-    count = 1 << 14
+    length = 1 << 14
     while True:
-        found = read(data[at : min(end, at + count)], end - at, where)
+        found = read(data[at : min(end, at + length)], end - at, where)
         if found is not None:
             return found
-        if count >= end - at:
+        if length >= end - at:
             raise FormatError(f"{where}: its table is cut short")
-        count *= 8
+        length *= 8

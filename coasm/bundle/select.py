@@ -17,7 +17,12 @@ __all__ = ["carries", "kind_of", "listed", "matching", "resolve", "specs", "spli
 
 _NUMBERED = re.compile(r"(.+?)(?:#([0-9]+))?\Z", re.DOTALL)
 #: What the files that :func:`find` reads start with.
-_MAGICS = (b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB", b"!<arch>\n", b"!<thin>\n", b"\x10\xff\x10\xad")
+_MAGICS = (
+    *(b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB", b"!<arch>\n", b"!<thin>\n", b"\x10\xff\x10\xad"),
+    *(b"KPAK", b"MZ"),
+)
+#: What an object file of Windows starts with: its machine, x86-64 or ARM64.
+_COFF = (b"\x64\x86", b"\x64\xaa")
 
 
 def matching(entries: Sequence[Entry], spec: str) -> list[Entry]:
@@ -81,6 +86,10 @@ def carries(path: str | os.PathLike[str]) -> bool:
         return False
     if head.startswith(b"\x7fELF"):
         return len(head) >= 20 and int.from_bytes(head[18:20], "little") != EM_AMDGPU
+    if head[:2] in _COFF:
+        from coasm.bundle.portable import is_portable
+
+        return is_portable(head)
     return head.startswith(_MAGICS)
 
 

@@ -22,6 +22,8 @@ __all__ = [
     "OFFLOAD_MAGIC",
     "Image",
     "Table",
+    "extended",
+    "made",
     "read_bundle",
     "read_offload",
     "replace",
@@ -35,6 +37,8 @@ OFFLOAD_MAGIC = b"\x10\xff\x10\xad"
 MAX_IMAGES = 4096
 MAX_ID = 1024
 
+#: What the images of a bundle are aligned to, by Clang's driver for HIP.
+_ALIGN = 4096
 _RECORD = struct.Struct("<QQQ")
 _U64 = struct.Struct("<Q")
 _OFFLOAD_HEADER = struct.Struct("<4sIQQQ")
@@ -189,6 +193,42 @@ def _checked(images: Sequence[Image], front: int, limit: int, where: str) -> int
             raise FormatError(f"{where}: image {image.id!r} overlaps {last}")
         end, last = image.offset + image.size, f"image {image.id!r}"
     return end
+
+
+def made(images: Sequence[tuple[str, bytes]]) -> bytes:
+    """An offload bundle of *images*, each a bundle entry ID and its bytes, aligned to a page."""
+    table = Table((), len(BUNDLE_MAGIC) + 8, len(BUNDLE_MAGIC) + 8)
+    data, table = extended(BUNDLE_MAGIC + _U64.pack(0), table, [name for name, _ in images])
+    return replace(data, table, {n: image for n, (_, image) in enumerate(images)}, 0)
+
+
+def extended(data: bytes, table: Table, ids: Sequence[str]) -> tuple[bytes, Table]:
+    """The offload bundle *data* with records of more images, which are still empty.
+
+    Where the table has no room, all images move behind it by whole pages.
+    """
+    front = table.front + sum(_RECORD.size + len(name.encode()) for name in ids)
+    held = [image.offset for image in table.images if image.size]
+    first = min(held, default=_up(front))
+    shift = 0 if front <= first else _up(front - first)
+    images = [i._replace(offset=i.offset + (shift if i.size else 0)) for i in table.images]
+    body = data[first : table.size] if held else b""
+    end = max(_up(front), _up(first + shift + len(body)))
+    records, at = b"", table.front
+    for name in ids:
+        raw = name.encode()
+        images.append(Image(name, end, 0, at, at + 8))
+        records += _RECORD.pack(end, 0, len(raw)) + raw
+        at += _RECORD.size + len(raw)
+    out = bytearray((data[: table.front] + records).ljust(first + shift, b"\0") + body)
+    _U64.pack_into(out, len(BUNDLE_MAGIC), len(images))
+    for image in images:
+        _U64.pack_into(out, image.offset_at, image.offset)
+    return bytes(out), Table(tuple(images), front, len(out))
+
+
+def _up(size: int) -> int:
+    return -(-size // _ALIGN) * _ALIGN
 
 
 def replace(data: bytes, table: Table, new: Mapping[int, bytes], room: int) -> bytes:

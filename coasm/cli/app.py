@@ -26,6 +26,7 @@ COMMANDS = {
     "lint": "Find what an edit can break: wait states, waits, registers, memory.",
     "run": "Launch a kernel on the emulator or a GPU, and check its result.",
     "extract": "Take the code objects out of an executable or library.",
+    "bundle": "Make an offload bundle of code objects for several targets.",
     "embed": "Put rebuilt code objects back into an executable or library.",
     "info": "Show what a code object holds and what its kernels use.",
     "doctor": "Show which LLVM was found, and what it knows.",

@@ -21,8 +21,11 @@ def embed(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="The executable, library, object file or bundle.")
     ],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="NEW", help="The new file; FILE stays.")
+    ],
     replace: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             "--replace",
             "-r",
@@ -30,10 +33,15 @@ def embed(
             help="The code object or listing for a target: gfx942=new.co, or gfx942#2=new.s for "
             "that of bundle 2. May be given several times.",
         ),
-    ],
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="NEW", help="The new file; FILE stays.")
-    ],
+    ] = None,
+    add: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--add",
+            metavar="TARGET=OBJECT",
+            help="A code object for a target that is not there yet; gfx950#2=new.co: in bundle 2.",
+        ),
+    ] = None,
     force: Annotated[
         bool,
         typer.Option("--force", "-f", help="Overwrite NEW even where it is no earlier build."),
@@ -44,24 +52,28 @@ def embed(
 
     In place where the new object fits, compressed again where the bundle was; else in a new segment
     to which the fat binary's pointer is moved. All other objects keep their bytes. An object for
-    another target, or without a kernel that the old one has, is refused. A NEW that is there is
-    overwritten only with --force, unless it carries objects for the same targets as FILE does.
+    another target, or without a kernel that the old one has, is refused. With --add the bundle gets
+    one more object, for another target and with the kernels of those that are there. A NEW that is
+    there is overwritten only with --force, unless it carries objects for the same targets as FILE.
 
     \b
     Examples:
       coasm embed libexample.so --replace gfx942=rebuilt.co -o new/libexample.so
       coasm embed app -r gfx1100#1=a.co -r gfx1100#2=b.co -o app.new
+      coasm embed libexample.so --add gfx950=ported.co -o new/libexample.so
     """
     from coasm.bundle.embedding import embed as put
     from coasm.bundle.embedding import is_build
-    from coasm.errors import OutputError
+    from coasm.errors import CoasmError, OutputError
     from coasm.output import check_replaced, check_target, write_file
 
-    wanted = _wanted(replace)
-    check_target(output, force=True, inputs=(file, *wanted.values()))
+    wanted, added = _wanted("--replace", replace), _wanted("--add", add)
+    if not wanted and not added:
+        raise CoasmError("embed needs --replace TARGET=OBJECT or --add TARGET=OBJECT")
+    check_target(output, force=True, inputs=(file, *wanted.values(), *added.values()))
     if not force:
-        check_replaced(output, is_build(output, file))
-    done = put(file, wanted)
+        check_replaced(output, is_build(output, file, added=[name.split("#")[0] for name in added]))
+    done = put(file, wanted, added)
     write_file(output, done.data)
     if output != "-" and os.path.isfile(output):
         try:  # an executable stays one
@@ -82,17 +94,17 @@ def embed(
             print(printable(f"coasm: warning: {change.entry.name}: {note}"), file=sys.stderr)
 
 
-def _wanted(replace: list[str]) -> dict[str, str]:
+def _wanted(option: str, given: list[str] | None) -> dict[str, str]:
     """Target → object, of ``TARGET=OBJECT``."""
     from coasm.errors import CoasmError
 
     wanted: dict[str, str] = {}
-    for text in replace:
+    for text in given or ():
         target, equals, path = text.partition("=")
         if not (target and equals and path):
-            raise CoasmError(f"--replace {text}: expected TARGET=OBJECT, such as gfx942=new.co")
+            raise CoasmError(f"{option} {text}: expected TARGET=OBJECT, such as gfx942=new.co")
         if target in wanted:
-            raise CoasmError(f"--replace {target}: given twice")
+            raise CoasmError(f"{option} {target}: given twice")
         wanted[target] = path
     return wanted
 

@@ -71,7 +71,8 @@ _FLOAT = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?", re.I)
 
 #: Modifiers that are a word alone; any other word behind the operands is an operand's.
 _FLAGS = frozenset(
-    """offen idxen lds glc slc sc0 sc1 nt clamp gds tfe addr64 row_mirror row_half_mirror
+    """offen idxen lds glc slc dlc sc0 sc1 nt nv clamp gds tfe lwe addr64 row_mirror row_half_mirror
+    unorm da r128 a16 d16 done vm compr row_en high scale_offset matrix_a_reuse matrix_b_reuse
     """.split()  # noqa: SIM905
 )
 

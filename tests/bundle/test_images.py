@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from coasm.bundle import Entry, extract, find
+from coasm.bundle import Entry, embed, extract, find
 from coasm.bundle.select import carries, matching, resolve, split
 from coasm.errors import CoasmError, FormatError, UnsupportedError
 from coasm.llvm.find import Llvm
 from coasm.opening import read_given
-from tests.bundle.carriers import HOST, bundle, cc, ccob, entry_id, host, run, tool
+from tests.bundle.carriers import HOST, bundle, cc, ccob, device, entry_id, host, run, tool
 
 FORMS = [("bundle", 0, ""), *(("CCOB", v, m) for v in (1, 2, 3) for m in ("zlib", "zstd"))]
 
@@ -80,11 +80,55 @@ def test_archive(objects: dict[str, bytes], tmp_path: Path) -> None:
     assert [e.container.member for e in found[::2]] == ["a.o", long_name, "bare.hipfb"]
 
 
-def test_thin_archive_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "lib.a"
-    path.write_bytes(b"!<thin>\n" + b"x" * 100)
-    with pytest.raises(UnsupportedError, match="thin"):
-        find(path)
+def test_thin_archive(llvm: Llvm, objects: dict[str, bytes], tmp_path: Path) -> None:
+    """Its members are files beside it, by their paths from its folder."""
+    (tmp_path / "sub").mkdir()
+    long_name = "sub/a_member_with_a_very_long_name.hipfb"
+    for name in ("a.hipfb", long_name):
+        (tmp_path / name).write_bytes(_bundle(objects))
+    (tmp_path / "odd.o").write_bytes(b"")
+    ar = tool(llvm, "llvm-ar")
+    run(ar, "rcs", "--thin", "lib.a", "a.hipfb", long_name, cwd=tmp_path)
+    assert (tmp_path / "lib.a").read_bytes().startswith(b"!<thin>")
+    found = find(tmp_path / "lib.a")
+    assert _contents(found) == [(n, t, d) for n in (1, 2) for t, d in objects.items()]
+    assert [Path(e.container.path).name for e in found[::2]] == ["a.hipfb", Path(long_name).name]
+    with pytest.raises(UnsupportedError, match=r"its objects are in .*a\.hipfb; embed there"):
+        embed(tmp_path / "lib.a", {"gfx942#1": objects["gfx942"]})
+    (tmp_path / "a.hipfb").unlink()
+    with pytest.raises(FormatError, match=r"a\.hipfb: No such file"):
+        find(tmp_path / "lib.a")
+    (tmp_path / "lib.a").write_bytes(b"!<thin>\n" + b"x" * 100)
+    with pytest.raises(FormatError, match="damaged archive"):
+        find(tmp_path / "lib.a")
+
+
+@pytest.mark.parametrize("form", (FORMS[0], FORMS[-1]), ids=("bundle", "CCOB"))
+@pytest.mark.parametrize("flags", (("-shared", "-fPIC"), ("-no-pie",), ("-pie",)), ids=str)
+def test_without_section_headers(
+    llvm: Llvm,
+    objects: dict[str, bytes],
+    tmp_path: Path,
+    form: tuple[str, int, str],
+    flags: tuple[str, ...],
+) -> None:
+    """The wrappers lead to the bundles, as they lead the program there."""
+    path = host(tmp_path, [_form(_bundle(objects), form)] * 2, *flags)
+    stripped = tmp_path / "stripped"
+    run(tool(llvm, "llvm-objcopy"), "--strip-sections", path, stripped)
+    assert not struct.unpack_from("<Q", stripped.read_bytes(), 40)[0]
+    found = find(stripped)
+    assert _contents(found) == _contents(find(path))
+    assert [e.offset + e.container.offset for e in found if e.number == 1]
+    same = embed(stripped, {"gfx942#2": objects["gfx942"]})
+    assert same.data == stripped.read_bytes()
+    if form[0] == "bundle":
+        edited = device(llvm, "gfx942", "alpha", "beta", body="s_nop 1")
+        stripped.write_bytes(embed(stripped, {"gfx942#2": edited}).data)
+        assert [extract(e) for e in find(stripped) if e.name == "gfx942#2"] == [edited]
+    larger = device(llvm, "gfx942", "alpha", "beta", pad=70_000)
+    with pytest.raises(UnsupportedError, match="without section headers"):
+        embed(stripped, {"gfx942#2": larger})
 
 
 @pytest.mark.parametrize(
@@ -147,7 +191,7 @@ def test_files_without_bundles(tmp_path: Path, objects: dict[str, bytes]) -> Non
         ("empty", b"", FormatError, "empty"),
         ("text", b"some text\n", FormatError, "no executable"),
         ("elf", b"\x7fELF", FormatError, "truncated"),
-        ("exe", b"MZ" + bytes(100), UnsupportedError, "Windows"),
+        ("exe", b"MZ" + bytes(100), FormatError, "no PE header"),
         ("co", objects["gfx942"], UnsupportedError, "a code object already"),
         ("none.hipfb", bundle([HOST]), FormatError, "carries no code objects"),
         ("ar", b"!<arch>\n", FormatError, "carries no code objects"),

@@ -75,6 +75,9 @@ def stage(llvm: Llvm, tmp_path_factory: pytest.TempPathFactory) -> Path:
     other = device(llvm, "gfx1100", "alpha")
     for name in ("kernel.co", "kernel.rebuilt.co", "rebuilt.co"):
         (stage / name).write_bytes(kernel)
+    (stage / "k942.co").write_bytes(kernel)
+    for name in ("k950.co", "ported.co"):
+        (stage / name).write_bytes(device(llvm, "gfx950", _KERNEL))
     for name in ("a.co", "b.co"):
         (stage / name).write_bytes(other)
     for name in ("work", "rebuilt", "new", "hsa", "include"):
@@ -166,6 +169,7 @@ coasm run f4gemm --help
 coasm extract libkernels.so --list
 coasm extract libkernels.so -o objects
 coasm embed libkernels.so -r gfx942=built.co -o grown.so
+coasm bundle kernel.co -o kernel.hipfb --compress
 coasm info kernel.co
 coasm info kernel.co --json
 coasm info libkernels.so

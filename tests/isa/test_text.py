@@ -78,6 +78,14 @@ def test_flags_and_offsets_of_memory_instructions() -> None:
     parsed = parse("global_load_dword v1, v[2:3], off offset:-8 sc0")
     assert parsed.operands[2] == Word("off")
     assert parsed.number("offset") == -8
+    # As LLVM prints them for gfx10 and gfx1250.
+    parsed = parse("global_atomic_add v0, v1, v2, s[2:3] offset:4 glc dlc")
+    assert parsed.modifiers == {"offset": "4", "glc": "1", "dlc": "1"}
+    parsed = parse(
+        "v_wmma_scale_f32_16x16x128_f8f6f4 v[0:7], v[8:23], v[24:39], v[0:7], v40, v41 "
+        "matrix_a_fmt:MATRIX_FMT_FP4 matrix_a_reuse matrix_b_reuse"
+    )
+    assert set(parsed.modifiers) == {"matrix_a_fmt", "matrix_a_reuse", "matrix_b_reuse"}
     assert parse("s_set_gpr_idx_on s92, gpr_idx(SRC0)").modifiers == {"gpr_idx": "SRC0"}
     assert parse("s_waitcnt vmcnt(13) lgkmcnt(5)").operands == (Word("vmcnt(13) lgkmcnt(5)"),)
 
