@@ -72,7 +72,7 @@ _FLOAT = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?", re.I)
 #: Modifiers that are a word alone; any other word behind the operands is an operand's.
 _FLAGS = frozenset(
     """offen idxen lds glc slc dlc sc0 sc1 nt nv clamp gds tfe lwe addr64 row_mirror row_half_mirror
-    unorm da r128 a16 d16 done vm compr row_en high scale_offset matrix_a_reuse matrix_b_reuse
+    unorm da r128 d16 done vm compr row_en high scale_offset matrix_a_reuse matrix_b_reuse
     """.split()  # noqa: SIM905
 )
 
@@ -193,7 +193,7 @@ def _take_modifiers(name: str, last: str, modifiers: dict[str, str], text: str) 
     first, end = None, 0
     for match in _MODIFIER.finditer(padded):
         key, value, idx, mode, flag = match.groups()
-        if flag and flag not in _FLAGS:
+        if flag and flag not in _FLAGS and not (flag == "a16" and name.startswith("image_")):
             continue
         if first is None:
             first = match.start()

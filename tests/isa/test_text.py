@@ -86,6 +86,8 @@ def test_flags_and_offsets_of_memory_instructions() -> None:
         "matrix_a_fmt:MATRIX_FMT_FP4 matrix_a_reuse matrix_b_reuse"
     )
     assert set(parsed.modifiers) == {"matrix_a_fmt", "matrix_a_reuse", "matrix_b_reuse"}
+    parsed = parse("image_load v[0:3], v0, s[0:7] dmask:0xf dim:SQ_RSRC_IMG_1D unorm a16")
+    assert parsed.number("a16") == 1 and parse("v_accvgpr_read_b32 v8, a16").modifiers == {}
     assert parse("s_set_gpr_idx_on s92, gpr_idx(SRC0)").modifiers == {"gpr_idx": "SRC0"}
     assert parse("s_waitcnt vmcnt(13) lgkmcnt(5)").operands == (Word("vmcnt(13) lgkmcnt(5)"),)
 
