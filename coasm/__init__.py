@@ -28,18 +28,27 @@ if TYPE_CHECKING:
 
     from coasm.asm.assemble import Result
     from coasm.asm.exact import Exact
-    from coasm.codeobject import CodeObject, Kernel
     from coasm.compare import Report
     from coasm.launch import run, run_f4gemm, run_family, run_spec
     from coasm.linter.findings import Finding
+    from coasm.reading.cfg import Cfg
+    from coasm.reading.descriptor import KernelDescriptor
+    from coasm.reading.instruction import Instruction, Operand
+    from coasm.reading.liveness import Liveness
+    from coasm.reading.objects import CodeObject, Kernel
     from coasm.trips import RoundTrip
 
 __all__ = [
+    "Cfg",
     "CoasmError",
     "CodeObject",
     "Exact",
     "Finding",
+    "Instruction",
     "Kernel",
+    "KernelDescriptor",
+    "Liveness",
+    "Operand",
     "Report",
     "Result",
     "RoundTrip",
@@ -59,10 +68,15 @@ __version__ = "0.1.0"
 
 #: The names of other rooms, imported when they are first asked for: commands start faster.
 _ELSEWHERE = {
-    "CodeObject": "coasm.codeobject",
+    "Cfg": "coasm.reading.cfg",
+    "CodeObject": "coasm.reading.objects",
     "Exact": "coasm.asm.exact",
     "Finding": "coasm.linter.findings",
-    "Kernel": "coasm.codeobject",
+    "Instruction": "coasm.reading.instruction",
+    "Kernel": "coasm.reading.objects",
+    "KernelDescriptor": "coasm.reading.descriptor",
+    "Liveness": "coasm.reading.liveness",
+    "Operand": "coasm.reading.instruction",
     "Report": "coasm.compare",
     "Result": "coasm.asm.assemble",
     "RoundTrip": "coasm.trips",
@@ -102,17 +116,21 @@ def load(
     Every function that takes a code object takes the same. *target* and what follows are for a
     listing, as :func:`assemble` takes them.
 
+    ``kernels`` of the result can be asked about their code (:class:`Kernel`), which is decoded when
+    first asked for.
+
     Raises:
         CoasmError: it is not there, damaged, of a kind that is not handled, or ambiguous.
     """
     from coasm.opening import open_code_object
+    from coasm.reading.objects import readable
 
     options = None
     if target or code_object_version or include or defsym:
         from coasm.asm.source import SourceOptions
 
         options = SourceOptions(target, code_object_version, tuple(include), tuple(defsym))
-    return open_code_object(source, name=name, llvm=llvm, options=options)
+    return readable(open_code_object(source, name=name, llvm=llvm, options=options), llvm)
 
 
 def disassemble(
@@ -157,12 +175,14 @@ def assemble(
     from coasm.asm.source import SourceOptions
     from coasm.linter.built import declaration_warnings
     from coasm.opening import open_code_object
+    from coasm.reading.objects import readable
 
     options = SourceOptions(target, code_object_version, tuple(include), tuple(defsym))
     original = None if like is None else open_code_object(like, llvm=llvm)
     result = build(text, llvm, name=name, like_object=original, options=options)
     warnings = declaration_warnings(result.co, result.llvm, text)
-    return replace(result, warnings=(*result.warnings, *warnings))
+    co = readable(result.co, llvm)
+    return replace(result, warnings=(*result.warnings, *warnings), co=co)
 
 
 def verify(

@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from coasm.asm.code import Code
     from coasm.flow.cfg import Graph
 
-__all__ = ["Argument", "KernelInfo", "ObjectInfo", "SectionInfo", "inspect"]
+__all__ = [
+    "Argument",
+    "KernelInfo",
+    "ObjectInfo",
+    "SectionInfo",
+    "declared_arguments",
+    "inspect",
+    "kernel_info",
+]
 
 
 @dataclass(frozen=True)
@@ -134,7 +142,7 @@ def inspect(co: CodeObject, code: Mapping[int, Code] | None = None) -> ObjectInf
         symbols=len(co.symbols),
         relocations=len(co.elf.relocations),
         sections=tuple(_section(s) for s in co.sections[1:]),
-        kernels=tuple(_kernel(co, kernel, graph) for kernel in co.kernels),
+        kernels=tuple(kernel_info(co, kernel, graph) for kernel in co.kernels),
     )
 
 
@@ -158,7 +166,8 @@ def _section(section: Any) -> SectionInfo:
     )
 
 
-def _kernel(co: CodeObject, kernel: Kernel, graph: Graph | None) -> KernelInfo:
+def kernel_info(co: CodeObject, kernel: Kernel, graph: Graph | None = None) -> KernelInfo:
+    """What *co* says of one kernel; with its *graph* also what its code is and reads."""
     data = kernel.metadata
     asked = resources(kernel.descriptor, co.target)
     descriptor = decode(kernel.descriptor, co.target)
@@ -167,8 +176,7 @@ def _kernel(co: CodeObject, kernel: Kernel, graph: Graph | None) -> KernelInfo:
     size = maximum
     if required is not None and len(required) == 3:
         size = required[0] * required[1] * required[2]
-    listed = data.get(".args")
-    arguments = tuple(_argument(a) for a in listed or () if isinstance(a, dict))
+    arguments = declared_arguments(kernel)
     if graph is not None:
         arguments = _with_reads(co, kernel, graph, arguments)
     return KernelInfo(
@@ -203,6 +211,12 @@ def _kernel(co: CodeObject, kernel: Kernel, graph: Graph | None) -> KernelInfo:
 
 _DYNAMIC_LDS = ("dynamic_shared_pointer", "hidden_dynamic_lds_size")
 _QUALIFIERS = ("const", "restrict", "volatile", "pipe")
+
+
+def declared_arguments(kernel: Kernel) -> tuple[Argument, ...]:
+    """The arguments that the metadata lists."""
+    listed = kernel.metadata.get(".args")
+    return tuple(_argument(one) for one in listed or () if isinstance(one, dict))
 
 
 def _argument(data: Mapping[Any, Any]) -> Argument:

@@ -9,7 +9,7 @@ from coasm.codeobject import CodeObject, Kernel
 from coasm.demangle import demangle
 from coasm.errors import UnsupportedError
 
-__all__ = ["find_kernel", "kernels_of"]
+__all__ = ["find_kernel", "kernels_of", "only_kernel"]
 
 #: Names that an error lists.
 _SHOWN = 8
@@ -43,6 +43,18 @@ def find_kernel(co: CodeObject, name: str, llvm: str | None = None) -> Kernel:
             f"{_few([_shortest(kernel.name, readable) for kernel in found])}"
         )
     raise UnsupportedError(f"{co.name}: no kernel {name!r}; {_hint(kernels, name, readable)}")
+
+
+def only_kernel(co: CodeObject) -> Kernel:
+    """The one kernel of *co*.
+
+    Raises:
+        UnsupportedError: there is none, or several.
+    """
+    if len(co.kernels) == 1:
+        return co.kernels[0]
+    names = _few([kernel.name for kernel in co.kernels])
+    raise UnsupportedError(f"{co.name}: name the kernel; it has {names or 'none'}")
 
 
 def _matching(

@@ -14,7 +14,7 @@ from coasm.isa.kinds import CLASSES, class_of
 if TYPE_CHECKING:
     from coasm.asm.code import Instruction
 
-__all__ = ["CLASSES", "classify", "instruction_mix"]
+__all__ = ["CLASSES", "classify", "instruction_mix", "own_span"]
 
 
 def classify(mnemonic: str) -> str:
@@ -25,11 +25,12 @@ def classify(mnemonic: str) -> str:
     return class_of(mnemonic)
 
 
-def instruction_mix(co: CodeObject, kernel: Kernel, code: Sequence[Instruction]) -> dict[str, int]:
-    """Class (all of :data:`CLASSES`) → how many, from a kernel's entry to its function's end.
+def own_span(co: CodeObject, kernel: Kernel, code: Sequence[Instruction]) -> tuple[int, int]:
+    """Which of *code*, all of the object's, are the kernel's own: from the first to the last.
 
-    The end is the symbol's, or, where the symbol has no size, the next kernel's entry or the end
-    of the section, without the padding that follows the last end of control flow.
+    They go from its entry to its function's end. That is the symbol's, or, where the symbol has no
+    size, the next kernel's entry or the end of the section, without the padding that follows the
+    last end of control flow.
     """
     section = co.section_at(kernel.entry)
     sizes = [s.size for s in co.symbols if s.value == kernel.entry and s.type == STT_FUNC]
@@ -39,10 +40,16 @@ def instruction_mix(co: CodeObject, kernel: Kernel, code: Sequence[Instruction])
         end = section.addr + section.size if section else kernel.entry
         end = min([other.entry for other in co.kernels if other.entry > kernel.entry] + [end])
     first, last = (bisect_left(code, at, key=lambda i: i.address) for at in (kernel.entry, end))
-    found = [instruction.mnemonic for instruction in code[first:last]]
     if not size:
-        stop = max((at for at, name in enumerate(found) if leaves(name)), default=-1)
-        found = found[: stop + 1] or found
+        ends = (at for at in range(last - 1, first - 1, -1) if leaves(code[at].mnemonic))
+        last = next(ends, last - 1) + 1
+    return first, last
+
+
+def instruction_mix(co: CodeObject, kernel: Kernel, code: Sequence[Instruction]) -> dict[str, int]:
+    """Class (all of :data:`CLASSES`) → how many of a kernel's own instructions are of it."""
+    first, last = own_span(co, kernel, code)
+    found = [instruction.mnemonic for instruction in code[first:last]]
     counts = dict.fromkeys(CLASSES, 0)
     classes: dict[str, str] = {}
     for mnemonic in found:

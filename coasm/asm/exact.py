@@ -27,7 +27,7 @@ from coasm.errors import UnsupportedError
 from coasm.llvm import Llvm
 from coasm.llvm.run import TRUE16, Dump, clang_command, has_true16
 
-__all__ = ["Exact", "exact_listing"]
+__all__ = ["Exact", "exact_listing", "source_lines_of"]
 
 _ROUNDS = 10
 
@@ -156,12 +156,12 @@ def _content(co: CodeObject, code: dict[int, Code], version: int) -> Content:
         for item in section_code.others.values()
         if isinstance(item, Instruction) and item.registers
     }
-    for address, line in _source_lines(co).items():
+    for address, line in source_lines_of(co).items():
         remarks[address] = f"{remarks[address]}, {line}" if address in remarks else line
     return Content(co, code, yaml, directives, remarks, find_references(co, code))
 
 
-def _source_lines(co: CodeObject) -> dict[int, str]:
+def source_lines_of(co: CodeObject) -> dict[int, str]:
     """Address → the line of its source, of an object with debug information."""
     sections = {s.name: s.data for s in co.sections if not s.alloc}
     if not sections.get(".debug_line"):

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from coasm.codeobject.elf import (
     ET_DYN,
@@ -41,7 +41,8 @@ _MAGICS = (
 )
 
 
-class Kernel(NamedTuple):
+@dataclass(frozen=True)
+class Kernel:
     """One kernel: what the metadata, the descriptor and the symbol table say of it.
 
     ``name`` is the function's symbol, ``symbol`` the descriptor's (the metadata's ``.symbol``),

@@ -51,6 +51,15 @@ _KINDS = {
     "writes a byte": r"v_cvt_scalef32_sr_pk_fp4_",
     "relative move": r"\w*movrel",
     "relative register": r"\w*(movrel|gpr_idx)",
+    # Lanes: what takes from others, also where EXEC switches them off; what only switches off.
+    "other lanes": r"v_permlane|v_readlane|v_readfirstlane|ds_b?permute|ds_swizzle",
+    "narrows EXEC": r"s_and_saveexec|s_and(n1|_not0)_(saveexec|wrexec)|v_cmpx",
+    "widens EXEC": r"s_or_saveexec",
+    "and of masks": r"s_and(n2|_not1)?_b(32|64)$",
+    "or of masks": r"s_or_b(32|64)$",
+    "and of an inverse": r"s_and(n1|_not0)_",
+    "saves EXEC": r"s_\w+_saveexec",
+    "move of masks": r"s_mov_b(32|64)$",
     # LDS: what reads and writes it, and what only goes through its unit.
     "LDS read": r"ds_(read|load)",
     "LDS write": r"ds_(write|store)",
