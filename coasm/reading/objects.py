@@ -218,7 +218,8 @@ class Kernel(codeobject.Kernel):
         """The kernel as :meth:`may_swap` judges it."""
         from coasm.reading.swap import Order
 
-        return Order(self, self._span[0])
+        co = self.co
+        return Order(co, co.code, self.name, self.cfg, self._span, co.references)
 
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:
@@ -250,7 +251,7 @@ class Kernel(codeobject.Kernel):
         """
         from coasm.reading.swap import may_swap
 
-        return may_swap(self, self.instructions.at(first), self.instructions.at(second))
+        return may_swap(self.order, self.instructions.at(first), self.instructions.at(second))
 
 
 class Instructions(Sequence[Instruction]):

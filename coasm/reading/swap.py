@@ -9,12 +9,14 @@ find in the old one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from coasm.asm.code import Code
 from coasm.asm.code import Instruction as Decoded
+from coasm.codeobject import CodeObject
 from coasm.errors import UnsupportedError
 from coasm.isa.flow import flow_of
 from coasm.isa.kinds import class_of, is_a
@@ -24,10 +26,8 @@ from coasm.linter.findings import Finding
 from coasm.linter.program import Program, build_program
 from coasm.linter.states import check_states
 from coasm.linter.waits import check_waits
+from coasm.reading.cfg import Cfg
 from coasm.reading.instruction import Instruction, accesses, parsed_halves, registers_of
-
-if TYPE_CHECKING:
-    from coasm.reading.objects import Kernel
 
 __all__ = ["Order", "Swap", "may_swap"]
 
@@ -49,12 +49,29 @@ class Swap(NamedTuple):
 class Order:
     """A kernel in the order that it has: as lint walks it, and what lint finds there.
 
-    ``first`` is where the kernel's instructions begin in the program.
+    *span*: which of the object's instructions are the kernel's own. *references*: the addresses of
+    those that are part of an address relative to themselves.
     """
 
-    def __init__(self, kernel: Kernel, first: int) -> None:
-        self.program = build_program(kernel.co, kernel.co.code, kernel=kernel.name)
-        self.first = first
+    def __init__(
+        self,
+        co: CodeObject,
+        code: Mapping[int, Code],
+        kernel: str,
+        cfg: Cfg,
+        span: tuple[int, int],
+        references: Collection[int],
+    ) -> None:
+        self.program = build_program(co, code, kernel=kernel)
+        self.cfg = cfg
+        self.first, self._last = span
+        self.references = references
+        self.instruction_set = co.target.processor.family.instructions
+
+    @cached_property
+    def own(self) -> Sequence[Decoded]:
+        """The kernel's own instructions."""
+        return self.program.instructions[self.first : self._last]
 
     @cached_property
     def known(self) -> dict[tuple[object, ...], int | None]:
@@ -63,30 +80,30 @@ class Order:
         return {key: has for key, has, _ in _found(self.program, every)}
 
 
-def may_swap(kernel: Kernel, first: Instruction, second: Instruction) -> Swap:
+def may_swap(order: Order, first: Instruction, second: Instruction) -> Swap:
     """See :meth:`coasm.reading.objects.Kernel.may_swap`."""
     low, high = sorted((first, second), key=lambda one: one.index)
     if low.index == high.index:
         return Swap(False, ("they are the same instruction",))
-    reasons = list(_between(kernel, low.index, high.index))
+    reasons = list(_between(order, low.index, high.index))
     if not reasons:
-        reasons = list(_in_new_order(kernel, low.index, high.index))
+        reasons = list(_in_new_order(order, low.index, high.index))
     return Swap(not reasons, tuple(reasons))
 
 
-def _between(kernel: Kernel, low: int, high: int) -> Iterator[str]:
+def _between(order: Order, low: int, high: int) -> Iterator[str]:
     """What ties the two to each other, or to what stands between them."""
-    if kernel.cfg.block_of(low).number != kernel.cfg.block_of(high).number:
+    if order.cfg.block_of(low).number != order.cfg.block_of(high).number:
         yield "they are in different blocks: what stands between is entered or left on other ways"
         return
-    code = kernel.instructions.columns[low : high + 1]
-    uses = [_Use(item, kernel.co.instruction_set) for item in code]
+    code = order.own[low : high + 1]
+    uses = [_Use(item, order.instruction_set) for item in code]
     for one in (uses[0], uses[-1]):
-        reason = one.stays(kernel)
+        reason = one.stays(order.references)
         if reason is not None:
             yield f"{_said(one)} {reason}"
             return
-    stores = _Stores(kernel)
+    stores = _Stores(order)
     done = set()
     for one, other in (
         *((uses[0], use) for use in uses[1:]),
@@ -115,12 +132,12 @@ class _Use:
         self.row: Opcode = row
         self.queue = counted_in(self.parsed.mnemonic)
 
-    def stays(self, kernel: Kernel) -> str | None:
+    def stays(self, references: Collection[int]) -> str | None:
         """Why the instruction cannot be moved at all."""
         name = self.parsed.mnemonic
         if flow_of(name) is not None:
             return "decides where execution goes on"
-        if is_a(name, "reads PC") or self.item.address in kernel.co.references:
+        if is_a(name, "reads PC") or self.item.address in references:
             return "is part of an address that is relative to where it stands"
         if class_of(name) == "other" or any(
             is_a(name, kind) for kind in ("setreg", "getreg", "relative register")
@@ -161,16 +178,15 @@ class _Use:
 class _Stores:
     """Whether anything in the kernel that counts in a queue writes memory or LDS."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self._kernel = kernel
+    def __init__(self, order: Order) -> None:
+        self._order = order
         self._known: dict[str, bool] = {}
 
     def __contains__(self, queue: str) -> bool:
         if queue not in self._known:
-            co = self._kernel.co
-            names = {item.text: item for item in self._kernel.instructions.columns}
+            names = {item.text: item for item in self._order.own}
             self._known[queue] = any(
-                _Use(item, co.instruction_set).changes
+                _Use(item, self._order.instruction_set).changes
                 for item in names.values()
                 if counted_in(item.mnemonic) == queue
             )
@@ -206,9 +222,8 @@ def _waits(use: _Use) -> bool:
     return is_a(use.parsed.mnemonic, "wait")
 
 
-def _in_new_order(kernel: Kernel, low: int, high: int) -> Iterator[str]:
+def _in_new_order(order: Order, low: int, high: int) -> Iterator[str]:
     """What lint finds in the new order that it does not find in the old one."""
-    order = kernel.order
     program = order.program
     if not program.family.wait_states:
         yield f"no rules for wait states and waits of {program.co.target.name}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -313,7 +314,7 @@ def test_initial_registers(llvm: Llvm) -> None:
     data[53] |= 1 << 3  # two work-item ID components: compute_pgm_rsrc2 bits 11 and 12
     memory = Memory()
     out = memory.allocate(4 * 2048, "out")
-    kernel = co.kernels[0]._replace(descriptor=bytes(data))
+    kernel = replace(co.kernels[0], descriptor=bytes(data))
     launch(
         co,
         kernel,

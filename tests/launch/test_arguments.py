@@ -6,6 +6,7 @@ import contextlib
 import math
 import struct
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +177,7 @@ def test_the_descriptor_must_agree_on_the_size() -> None:
     said = bytearray(64)
     said[8] = 24
     with pytest.raises(FormatError, match="16 bytes in the metadata, of 24"):
-        slots(made._replace(descriptor=bytes(said)))
+        slots(replace(made, descriptor=bytes(said)))
 
 
 @pytest.mark.parametrize("kind", ["sampler", "image", "pipe", "queue", "hidden_from_tomorrow"])
@@ -241,6 +242,6 @@ def test_geometry_that_fits() -> None:
     st.dictionaries(st.sampled_from([".args", ".kernarg_segment_size"]), st.none() | st.integers())
 )
 def test_odd_metadata_is_refused_cleanly(document: dict[str, Any]) -> None:
-    made = kernel([], 0)._replace(metadata=document)
+    made = replace(kernel([], 0), metadata=document)
     with contextlib.suppress(CoasmError):
         slots(made)
