@@ -18,7 +18,7 @@ from coasm.errors import CoasmError, FormatError, UnsupportedError
 if TYPE_CHECKING:
     from coasm.asm.source import SourceOptions
 
-__all__ = ["Given", "open_code_object", "read_given"]
+__all__ = ["Given", "is_listing", "open_code_object", "read_given"]
 
 _SUFFIXES = (".s", ".S", ".asm", ".amdgcn")
 #: What a file that is not called so holds where it is a listing all the same.
@@ -89,10 +89,11 @@ def read_given(spec: str) -> Given:
     if carries(path):
         raise _unnamed(path)
     data = read_input(path)
-    return Given(path, data, _is_listing(path, data))
+    return Given(path, data, is_listing(path, data))
 
 
-def _is_listing(path: str, data: bytes) -> bool:
+def is_listing(path: str, data: bytes) -> bool:
+    """Whether a file's *data* is a listing: the name says so, or a directive that is in it."""
     if data.startswith(b"\x7fELF"):
         return False
     return path.endswith(_SUFFIXES) or any(word in data for word in _DIRECTIVES)

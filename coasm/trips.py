@@ -20,7 +20,7 @@ from coasm.errors import CoasmError, UnsupportedError
 from coasm.llvm import Llvm
 from coasm.opening import open_code_object, read_given
 
-__all__ = ["CHECKS", "RoundTrip", "collect", "cores", "roundtrip", "roundtrip_many"]
+__all__ = ["CHECKS", "SUFFIXES", "RoundTrip", "collect", "cores", "roundtrip", "roundtrip_many"]
 
 CHECKS = ("header", "descriptors", "text", "metadata")
 SUFFIXES = (".co", ".hsaco")

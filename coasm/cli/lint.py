@@ -25,6 +25,7 @@ from coasm.errors import CoasmError
 
 if TYPE_CHECKING:
     from coasm.asm.source import SourceOptions
+    from coasm.linter.files import Judged
     from coasm.linter.lint import Linted
     from coasm.linter.report import Span
 
@@ -59,8 +60,8 @@ def lint(
         typer.Option(
             "--since",
             metavar="ORIG",
-            help="Show what this original does not have, of either level (default: the object that "
-            "the head of a listing names, if it is there).",
+            help="Show what this original does not have, of either level; for several files "
+            "a folder with theirs (default: the object that a listing's head names, if there).",
         ),
     ] = None,
     json_: JsonOption = False,
@@ -105,6 +106,7 @@ def lint(
       coasm lint kernel.s
       coasm lint --advice kernel.co
       coasm lint edited.s --since kernel.co
+      coasm lint kernels/ --since ../main/kernels
       coasm lint hsa/ --sarif > lint.sarif
       coasm lint --explain mfma-source
       coasm lint --fix kernel.s -o kernel.fixed.s
@@ -118,7 +120,7 @@ def lint(
         for line in listed() if explain is None else explained(find_rule(explain)):
             print(line)
         return 0
-    from coasm.linter.lint import lint_files
+    from coasm.linter.files import collect, lint_files
 
     if not files:
         raise CoasmError("lint needs a FILE, --list or --explain RULE (coasm lint --help)")
@@ -126,13 +128,11 @@ def lint(
         raise CoasmError("--json and --sarif are two formats; give one of them")
     options = source_options(target, code_object_version, include, defsym)
     if fix:
-        if len(files) > 1 or kernel is not None or sarif:
-            raise CoasmError("--fix takes one listing, whole, and neither --kernel nor --sarif")
+        if len(files) > 1 or kernel is not None or sarif or since is not None:
+            raise CoasmError("--fix takes one listing, whole, and no --kernel, --since or --sarif")
         return _fix(files[0], output, force, advice, json_, llvm, options)
     if output is not None or force:
         raise CoasmError("-o and --force are for --fix")
-    if since is not None and (len(files) > 1 or fix):
-        raise CoasmError("--since compares one file with its original")
     work = partial(
         lint_files,
         llvm=llvm,
@@ -140,16 +140,15 @@ def lint(
         advice=advice,
         jobs=jobs,
         options=options,
-        since=since,
     )
-    results = _results(files, work, json_, sarif)
+    results = _results(collect(files, since), work, json_, sarif)
     if sarif:
         from json import dumps
 
         from coasm.linter.report import sarif as log
 
         print(dumps(log(results), indent=2))
-    elif not json_ and not (len(results) == 1 and results[0].refused):
+    if not json_ and not (len(results) == 1 and results[0].refused):
         sys.stdout.flush()
         print(_summary(results), file=sys.stderr)
     if any(result.unjudged is not None for result in results):
@@ -158,16 +157,15 @@ def lint(
 
 
 def _results(
-    files: Sequence[str],
-    lint_them: Callable[[Sequence[str]], Iterable[Linted]],
+    files: Sequence[Judged],
+    lint_them: Callable[[Sequence[Judged]], Iterable[Linted]],
     json_: bool,
     sarif: bool,
 ) -> list[Linted]:
     """Lint *files*, and print what is found in each as soon as it is known."""
-    specs = _collected(files)
     results = []
-    with Progress(len(specs)) as bar:
-        for result in lint_them(specs):
+    with Progress(len(files)) as bar:
+        for result in lint_them(files):
             results.append(result)
             if json_:
                 from json import dumps
@@ -235,23 +233,6 @@ def _fix(
         f"{printable(output)}: {count:,} {'change' if count == 1 else 'changes'}", file=sys.stderr
     )
     return 1 if fixed.left else 0
-
-
-def _collected(files: Sequence[str]) -> list[str]:
-    """*files*, folders and libraries replaced by the code objects in them."""
-    import os
-
-    from coasm.bundle.select import carries
-
-    found: list[str] = []
-    for file in files:
-        if os.path.isdir(file) or (os.path.isfile(file) and carries(file)):
-            from coasm.trips import collect
-
-            found += collect([file])
-        else:
-            found.append(file)
-    return list(dict.fromkeys(found))
 
 
 def show(lines: Iterable[Sequence[Span]], *, stderr: bool = False) -> None:

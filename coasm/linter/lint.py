@@ -1,18 +1,15 @@
-"""Every check on one source, and on many files through a pool of processes."""
+"""Every check on one source."""
 
 from __future__ import annotations
 
 import os
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Union
 
-from coasm.asm.original import HEAD_LINES, find_original
 from coasm.asm.source import NO_OPTIONS, SourceOptions
-from coasm.errors import AssemblyError, CoasmError
 from coasm.linter.columns import with_column
 from coasm.linter.findings import ERROR, Finding, Place
 from coasm.linter.program import Program, parts
@@ -24,15 +21,13 @@ from coasm.target import with_wait_states
 if TYPE_CHECKING:
     from coasm.codeobject import CodeObject
 
-__all__ = ["Linted", "Note", "allowed_rules", "judge", "lint", "lint_file", "lint_files"]
+__all__ = ["Linted", "Note", "allowed_rules", "judge", "lint"]
 
 #: What :func:`lint` takes: a code object, its bytes, a path, or the text of a listing.
 Original = Union["CodeObject", str, "os.PathLike[str]", bytes]
 
 #: Places of one kind that are noted one by one.
 _NOTED = 3
-#: Files that a process must have to be worth its start.
-_WORTH = 3
 
 # "coasm: allow RULE, RULE" behind the sign of a comment; what comes behind the names is a remark.
 _ALLOW = re.compile(r"(?://|;|/\*).*?\bcoasm:\s*allow\b[ \t]*([\w-]+(?:[ \t]*,[ \t]*[\w-]+)*)?")
@@ -87,11 +82,18 @@ def lint(
 ) -> list[Finding]:
     """See :func:`coasm.lint`; *options* are for a source."""
     opened = _open(source, llvm, kernel, options)
-    original = None if since is None else _open(since, llvm, None, NO_OPTIONS)
+    original = None if since is None else _open(since, llvm, None, options, original=True)
     return list(judge(opened, advice=advice, original=original).findings)
 
 
-def _open(source: Original, llvm: str | None, kernel: str | None, options: SourceOptions) -> Source:
+def _open(
+    source: Original,
+    llvm: str | None,
+    kernel: str | None,
+    options: SourceOptions,
+    *,
+    original: bool = False,
+) -> Source:
     from coasm.codeobject import CodeObject, load
 
     if isinstance(source, CodeObject):
@@ -100,7 +102,7 @@ def _open(source: Original, llvm: str | None, kernel: str | None, options: Sourc
         return object_source(load(source), llvm, kernel)
     if isinstance(source, str) and "\n" in source:
         return listing_source(source, "<listing>", llvm, kernel, options)
-    return open_source(os.fspath(source), llvm, kernel, options)
+    return open_source(os.fspath(source), llvm, kernel, options, original=original)
 
 
 def judge(source: Source, *, advice: bool = False, original: Source | None = None) -> Linted:
@@ -267,61 +269,3 @@ def _unfollowed(source: Source, findings: Iterable[Finding]) -> Iterator[Note]:
         yield Note(f"{place.text.split(None, 1)[0]} {one.why}: not followed", place)
     if len(left) > _NOTED:
         yield Note(f"{len(left) - _NOTED:,} more jumps and calls were not followed")
-
-
-def lint_file(
-    spec: str,
-    llvm: str | None = None,
-    *,
-    kernel: str | None = None,
-    advice: bool = False,
-    options: SourceOptions = NO_OPTIONS,
-    since: str | None = None,
-) -> Linted:
-    """:func:`judge` of the file that *spec* names; what cannot be judged is in the result.
-
-    *since* names the original to compare with. Without, and without *advice*, it is the one that a
-    listing's head names, where that is there.
-    """
-    try:
-        source = open_source(spec, llvm, kernel, options)
-        original = None
-        if since is not None:
-            original = open_source(since, llvm)
-        elif not advice and source.text:
-            co = find_original("\n".join(source.text[:HEAD_LINES]), spec)
-            original = None if co is None else object_source(co, llvm)
-        return judge(source, advice=advice, original=original)
-    except CoasmError as error:
-        said = str(error)
-        if not isinstance(error, AssemblyError) and not said.startswith((spec, "<stdin>")):
-            said = f"{spec}: {said}"
-        return Linted(spec, unjudged=said, refused=True)
-
-
-def lint_files(
-    specs: Sequence[str],
-    llvm: str | None = None,
-    *,
-    kernel: str | None = None,
-    advice: bool = False,
-    jobs: int | None = None,
-    options: SourceOptions = NO_OPTIONS,
-    since: str | None = None,
-) -> Iterator[Linted]:
-    """:func:`lint_file` of each of *specs*, in their order; *jobs* processes (default: a core)."""
-    work = partial(lint_file, llvm=llvm, kernel=kernel, advice=advice, options=options, since=since)
-    from coasm.trips import cores
-
-    jobs = min(jobs or cores(), len(specs) // _WORTH)
-    if jobs < 2:
-        yield from map(work, specs)
-        return
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        try:
-            yield from pool.map(work, specs)
-        finally:
-            pool.shutdown(cancel_futures=True)

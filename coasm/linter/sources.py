@@ -38,8 +38,12 @@ def open_source(
     llvm: str | None = None,
     kernel: str | None = None,
     options: SourceOptions = NO_OPTIONS,
+    *,
+    original: bool = False,
 ) -> Source:
     """The program of what *spec* names (see :mod:`coasm.opening`).
+
+    Of the *original* of a source that *options* are for, an object may be given: it needs none.
 
     Raises:
         CoasmError: as :func:`object_source` and :func:`listing_source`, or it cannot be read.
@@ -49,7 +53,8 @@ def open_source(
     given = read_given(spec)
     if given.listing:
         return listing_source(given.text, given.name, llvm, kernel, options)
-    options.refuse(given.name)
+    if not original:
+        options.refuse(given.name)
     return object_source(load(given.data, name=given.name), llvm, kernel)
 
 

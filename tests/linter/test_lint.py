@@ -17,8 +17,9 @@ from coasm.asm.lines import line_table
 from coasm.asm.source import declared
 from coasm.codeobject import load
 from coasm.errors import AssemblyError, CoasmError, FormatError, UnsupportedError
+from coasm.linter.files import Judged, lint_file, lint_files
 from coasm.linter.findings import ERROR
-from coasm.linter.lint import judge, lint_file, lint_files
+from coasm.linter.lint import judge
 from coasm.linter.sources import listing_source, object_source
 from coasm.llvm.find import Llvm
 from coasm.llvm.run import Setup
@@ -289,8 +290,9 @@ def test_many_files_are_judged_in_their_order(tmp_path: Path) -> None:
         path.write_text(listing(TOO_CLOSE if number % 3 == 0 else CLEAN))
         names.append(str(path))
     names.insert(5, str(tmp_path / "missing.s"))
-    alone = [lint_file(name) for name in names]
-    assert list(lint_files(names, jobs=2)) == alone
+    files = [Judged(name) for name in names]
+    alone = [lint_file(one) for one in files]
+    assert list(lint_files(files, jobs=2)) == alone
     assert [one.status for one in alone].count("findings") == 3
     assert alone[5].refused and "missing.s" in (alone[5].unjudged or "")
 

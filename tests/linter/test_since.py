@@ -161,3 +161,57 @@ def test_processes_find_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coasm.trips.cores", lambda: 2)
     found = coasm.lint(listing({name: TOO_CLOSE for name in "abc"} | {"d": CLEAN}))
     assert [(f.kernel, f.rule) for f in found] == [("a", "trans"), ("b", "trans"), ("c", "trans")]
+
+
+def test_a_folder_of_originals(
+    edited: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Files lie where they lay in the original's folder; one that is new is judged by itself."""
+    for path in ("old/a", "new/a"):
+        (tmp_path / path).mkdir(parents=True)
+    before = listing(_ADVICE + _LOAD + "\ts_endpgm")
+    after = before.replace("\ts_waitcnt lgkmcnt(0)\n", "")
+    assert after != before
+    Path("old/a/k.s").write_text(before)
+    Path("old/b.s").write_text(listing(TOO_CLOSE))
+    Path("new/a/k.s").write_text(after)
+    Path("new/b.s").write_text(listing(TOO_CLOSE))
+    Path("new/c.s").write_text(before)
+    Path("new/of_another_machine.s").write_text("\tmovl $1, %eax\n\tret\n")
+    capsys.readouterr()
+    assert main(["lint", "new", "--since", "old", "--json"]) == 1
+    found = {}
+    for line in capsys.readouterr().out.splitlines():
+        report = json.loads(line)
+        found[report["path"]] = report
+    assert {name: [f["rule"] for f in one["findings"]] for name, one in found.items()} == {
+        "new/a/k.s": ["smem-wait"],
+        "new/b.s": [],
+        "new/c.s": [],
+    }
+    assert found["new/b.s"]["known"] == {"original": "old/b.s", "errors": 1, "advice": 0}
+    assert found["new/c.s"]["known"] is None
+    (note,) = found["new/c.s"]["notes"]
+    assert note["text"] == "old/c.s is not there: judged without an original"
+    Path("base").mkdir()
+    Path("old").rename("base/new")
+    assert main(["lint", "new/b.s", "new/c.s", "--since", "base"]) == 0
+    assert main(["lint", "new/b.s", "--since", "base/new"]) == 1  # base/new/new/b.s is not there
+
+
+def test_the_original_of_a_source_takes_its_options(tmp_path: Path) -> None:
+    """A target that only the command line says is that of both."""
+    body = "\t.text\nk:\n\tv_rcp_f32 v1, v0\n\tv_mul_f32 v2, v1, v1\n\ts_endpgm\n"
+    for name in ("old.s", "new.s"):
+        (tmp_path / name).write_text(body)
+    old, new = str(tmp_path / "old.s"), str(tmp_path / "new.s")
+    assert main(["lint", new, "--target", "gfx942"]) == 1
+    assert main(["lint", new, "--target", "gfx942", "--since", old]) == 0
+
+
+def test_one_original_is_not_that_of_several_files(
+    edited: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert main(["lint", "k.s", "e.s", "--since", "k.co"]) == 2
+    assert "one file with its original, or folders" in capsys.readouterr().err
