@@ -72,7 +72,7 @@ def without_halves(co: CodeObject, llvm: Llvm, code: dict[int, Code]) -> dict[in
     return found
 
 
-#: Processor and disassembler → whether its own way is :data:`TRUE16`.
+#: Processor and disassembler (there are few) → whether its own way is :data:`TRUE16`.
 _DEFAULT: dict[tuple[str, str], bool] = {}
 
 

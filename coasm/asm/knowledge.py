@@ -30,7 +30,8 @@ class Knowledge:
     measured: bool = False  # whether encodings were read off by their old places already
 
 
-#: Processor and mnemonic → bits that LLVM was seen to clear and to set, in this process.
+#: Processor and mnemonic (there are so many) → bits that LLVM was seen to clear and to set, in this
+#: process. What it leads to is a guess, and checked.
 _SEEN: dict[tuple[str, str], tuple[int, int]] = {}
 
 

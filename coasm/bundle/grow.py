@@ -96,15 +96,24 @@ def add_segment(
         out[aside.old_offset : aside.old_offset + aside.size] = bytes(aside.size)
         _move_tags(out, host, aside)
     own = Segment(PT_LOAD, _PF_R, offset, address, address, length, length, page)
+    table = _headers(host, own, (headers_at, headers_address), aside)
+    out[headers_at : headers_at + len(table)] = table
+    _write_sections(out, host, section, (address, offset, size), aside)
+    _change_header(out, phoff=headers_at, phnum=count)
+    return places
+
+
+def _headers(host: Host, own: Segment, at: tuple[int, int], aside: _Aside | None) -> bytes:
+    """The program headers with the segment *own*, at that offset and address of the file."""
     table = b""
     last = max(n for n, s in enumerate(host.segments) if s.type == PT_LOAD)
     for number, segment in enumerate(host.segments):
         if segment.type == PT_PHDR:
-            whole = count * SEGMENT_SIZE
-            segment = Segment(
-                PT_PHDR, segment.flags, headers_at, headers_address, headers_address, whole, whole,
-                segment.align,
-            )  # fmt: skip
+            whole = (len(host.segments) + 1) * SEGMENT_SIZE
+            offset, address = at
+            segment = segment._replace(
+                offset=offset, vaddr=address, paddr=address, filesz=whole, memsz=whole
+            )
         elif aside is not None and segment.type != PT_LOAD and aside.holds(segment.offset):
             segment = segment._replace(
                 offset=segment.offset + aside.offset - aside.old_offset,
@@ -112,10 +121,7 @@ def add_segment(
                 paddr=segment.paddr + aside.distance,
             )
         table += packed(segment) + (packed(own) if number == last else b"")
-    out[headers_at : headers_at + len(table)] = table
-    _write_sections(out, host, section, (address, offset, size), aside)
-    _change_header(out, phoff=headers_at, phnum=count)
-    return places
+    return table
 
 
 def _place(
