@@ -3,21 +3,8 @@
 from __future__ import annotations
 
 from coasm.isa.access import Access, access, takes_lanes
-from coasm.isa.text import (
-    AGPR,
-    EXEC,
-    M0,
-    SCC,
-    VCC,
-    VGPR,
-    Literal,
-    Operand,
-    Parsed,
-    Register,
-    Word,
-    parse,
-    register_name,
-)
+from coasm.isa.registers import AGPR, EXEC, M0, SCC, VCC, VGPR, register_name
+from coasm.isa.text import Literal, Operand, Parsed, Register, Word, parse
 
 __all__ = [
     "AGPR",

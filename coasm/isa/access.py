@@ -12,18 +12,9 @@ from typing import NamedTuple
 
 from coasm.errors import UnsupportedError
 from coasm.isa.kinds import is_a
+from coasm.isa.registers import EXEC, M0, SCC, VCC, VGPR
 from coasm.isa.table import Opcode, Slot, opcode
-from coasm.isa.text import (
-    EXEC,
-    M0,
-    SCC,
-    VCC,
-    VGPR,
-    Parsed,
-    Register,
-    split_operands,
-    without_encoding,
-)
+from coasm.isa.text import Parsed, Register, split_operands, without_encoding
 
 __all__ = [
     "Access",
@@ -38,7 +29,7 @@ __all__ = [
 
 
 class Access(NamedTuple):
-    """Register numbers (see :mod:`coasm.isa.text`) that an instruction reads and writes.
+    """Register numbers (see :mod:`coasm.isa.registers`) that an instruction reads and writes.
 
     ``kept`` are those that it only reads because it writes a part of them.
     """

@@ -1,8 +1,6 @@
 """The text of one instruction → mnemonic, operands, modifiers.
 
-Registers are numbered as the ISA's source operands are: scalar registers 0 to 127 (VCC 106, M0
-124, EXEC 126), SCC 253, VGPRs from 256 on; AGPRs follow at 512. Source: CDNA3 and CDNA4 ISA guides,
-"Scalar operands" and the VOP3 operand tables.
+Registers are by their numbers of :mod:`coasm.isa.registers`.
 """
 
 from __future__ import annotations
@@ -11,57 +9,20 @@ import re
 from typing import NamedTuple
 
 from coasm.errors import UnsupportedError
+from coasm.isa.registers import registers_named
 
 __all__ = [
-    "AGPR",
-    "EXEC",
-    "M0",
-    "SCC",
-    "VCC",
-    "VGPR",
     "Literal",
     "Operand",
     "Parsed",
     "Register",
     "Word",
     "parse",
-    "register_name",
     "split_operands",
     "without_encoding",
 ]
 
-VCC, M0, EXEC, SCC, VGPR, AGPR = 106, 124, 126, 253, 256, 512
-
-#: Registers with a name of their own: number and how many dwords.
-_NAMED = {
-    "flat_scratch": (102, 2),
-    "flat_scratch_lo": (102, 1),
-    "flat_scratch_hi": (103, 1),
-    "xnack_mask": (104, 2),
-    "xnack_mask_lo": (104, 1),
-    "xnack_mask_hi": (105, 1),
-    "vcc": (VCC, 2),
-    "vcc_lo": (VCC, 1),
-    "vcc_hi": (VCC + 1, 1),
-    "m0": (M0, 1),
-    "exec": (EXEC, 2),
-    "exec_lo": (EXEC, 1),
-    "exec_hi": (EXEC + 1, 1),
-    "src_vccz": (251, 1),
-    "src_execz": (252, 1),
-    "src_scc": (SCC, 1),
-    "scc": (SCC, 1),
-    "vccz": (251, 1),
-    "execz": (252, 1),
-    "src_shared_base": (235, 2),
-    "src_shared_limit": (236, 2),
-    "src_private_base": (237, 2),
-    "src_private_limit": (238, 2),
-}
-_FILES = {"s": 0, "v": VGPR, "a": AGPR, "ttmp": 108}
-_SIZES = {"s": 106, "v": 256, "a": 256, "ttmp": 16}
 _ENCODINGS = re.compile(r"_(e32|e64|dpp8?|sdwa|e64_dpp8?)$")
-_REGISTER = re.compile(r"(s|v|a|ttmp)(?:(\d+)|\[(\d+):(\d+)\])")
 _MODIFIER = re.compile(
     r"\s(?:(\w+):(\[[^\]]*\]|\w+\([^)]*\)|\S+)|(gpr_idx)\(([^)]*)\)|(\w+))(?=\s|$)"
 )
@@ -130,18 +91,6 @@ class Parsed(NamedTuple):
     def number(self, name: str, default: int = 0) -> int:
         """A modifier as a number; *default* where the text does not have it."""
         return int(self.modifiers.get(name, str(default)), 0)
-
-
-def register_name(number: int) -> str:
-    """``v3``, ``a0``, ``s12``, ``vcc_lo`` … of a register's number."""
-    if number >= AGPR:
-        return f"a{number - AGPR}"
-    if number >= VGPR:
-        return f"v{number - VGPR}"
-    for name, (first, count) in _NAMED.items():
-        if first == number and count == 1:
-            return name
-    return f"ttmp{number - 108}" if 108 <= number < 124 else f"s{number}"
 
 
 def parse(text: str) -> Parsed:
@@ -223,15 +172,11 @@ def _operand(text: str, whole: str) -> Operand:
         inner, absolute = inner[1:-1], True
     elif inner.startswith("abs(") and inner.endswith(")"):
         inner, absolute = inner[4:-1], True
-    match = _REGISTER.fullmatch(inner)
-    if match:
-        low = int(match[2] or match[3])
-        high = int(match[4] or low)
-        if not low <= high < _SIZES[match[1]]:
+    named = registers_named(inner)
+    if named is not None:
+        if not named[1]:
             raise UnsupportedError(f"no register {inner} on this target: {whole}")
-        return Register(_FILES[match[1]] + low, high - low + 1, negate, absolute, sext)
-    if inner in _NAMED:
-        return Register(*_NAMED[inner], negate, absolute, sext)
+        return Register(*named, negate, absolute, sext)
     number: int | float | None = None
     encoded = _ENCODED.fullmatch(inner)
     if encoded:

@@ -29,6 +29,7 @@ from coasm.isa import (
 from coasm.isa.access import slots_of, words_of
 from coasm.isa.kinds import is_a
 from coasm.isa.passes import Matrix, matrix
+from coasm.isa.registers import END
 from coasm.isa.table import Opcode, opcode
 from coasm.target import processor
 
@@ -50,16 +51,16 @@ __all__ = [
 ]
 
 #: Vector registers, AGPRs too; scalar ones, VCC among them, without M0, EXEC and SCC.
-VGPRS = ((1 << 512) - 1) << VGPR
+VGPRS = (1 << END) - (1 << VGPR)
 SGPRS = (1 << M0) - 1
 VCC_BITS = 0b11 << VCC
 EXEC_BITS = 0b11 << EXEC
 M0_BIT = 1 << M0
 #: Behind the registers: the f64 pipe, MODE's bit that skips vector instructions, then the hardware
 #: registers by their numbers.
-F64_PIPE = 1 << 800
-VSKIP = 1 << 801
-_HWREG = 802
+F64_PIPE = 1 << END
+VSKIP = 1 << END + 1
+_HWREG = END + 2
 HARDWARE = ((1 << 64) - 1) << _HWREG
 _MODE, _TRAPSTS = 1, 3
 _VSKIP_AT = 28
@@ -383,7 +384,7 @@ def named(bits: int) -> str:
             number += 1
             continue
         first = number
-        ends = (VCC, VCC + 2, M0, EXEC, EXEC + 2, VGPR, AGPR, AGPR + 256, 801, _HWREG)
+        ends = (VCC, VCC + 2, M0, EXEC, EXEC + 2, VGPR, AGPR, END, END + 1, _HWREG)
         number += 1
         while bits >> number & 1 and number not in ends:
             number += 1

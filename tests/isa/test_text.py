@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from coasm.errors import UnsupportedError
 from coasm.isa import AGPR, EXEC, M0, VCC, VGPR, Literal, Register, Word, parse
+from coasm.isa.registers import END, register_name, registers_named
 
 
 def test_registers_have_the_numbers_of_source_operands() -> None:
@@ -92,7 +93,7 @@ def test_flags_and_offsets_of_memory_instructions() -> None:
     assert parse("s_waitcnt vmcnt(13) lgkmcnt(5)").operands == (Word("vmcnt(13) lgkmcnt(5)"),)
 
 
-@pytest.mark.parametrize("text", ["v_x v256, v0", "s_x s[104:107]", "v_x v[3:2]"])
+@pytest.mark.parametrize("text", ["v_x v1024, v0", "s_x s[104:107]", "v_x v[3:2]"])
 def test_registers_that_do_not_exist(text: str) -> None:
     with pytest.raises(UnsupportedError):
         parse(text)
@@ -102,3 +103,12 @@ def test_registers_that_do_not_exist(text: str) -> None:
 def test_any_text_is_parsed_or_refused(text: str) -> None:
     with contextlib.suppress(UnsupportedError):
         assert isinstance(parse(text).operands, tuple)
+
+
+def test_every_register_has_a_name_of_its_own() -> None:
+    """A number's name stands for that number, and no two files share one."""
+    vectors = [f"v{n}" for n in range(1024)] + [f"a{n}" for n in range(256)]
+    assert [register_name(n) for n in range(VGPR, END)] == vectors
+    scalars = [n for n in range(128) if n not in (EXEC - 1,)]
+    for number in [*scalars, 253, *range(VGPR, END)]:
+        assert registers_named(register_name(number)) == (number, 1)

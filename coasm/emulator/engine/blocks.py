@@ -20,7 +20,7 @@ from coasm.emulator.rows.values import Step
 from coasm.emulator.state.shared import Shared
 from coasm.emulator.state.waves import Group, Layout
 from coasm.errors import CoasmError
-from coasm.isa import EXEC, SCC, VGPR, Parsed, takes_lanes
+from coasm.isa import AGPR, EXEC, SCC, VGPR, Parsed, takes_lanes
 from coasm.isa.table import opcode
 from coasm.isa.waits import Waits, counted_at_most
 
@@ -245,7 +245,7 @@ def _update_clean(context: Context, writes: frozenset[int]) -> None:
 
 def _forgetting(step: Step, writes: frozenset[int], layout: Layout) -> Step:
     """*step*, then without the decoded operands that depend on what it writes."""
-    rows = {n - VGPR if n < 512 else layout.vgprs + n - 512 for n in writes if n >= VGPR}
+    rows = {n - VGPR if n < AGPR else layout.vgprs + n - AGPR for n in writes if n >= VGPR}
 
     def forgetting(s: Group) -> None:
         step(s)
