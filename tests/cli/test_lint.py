@@ -143,10 +143,18 @@ def test_an_object_inside_of_a_bundle(broken: Path, capsys: _Capture) -> None:
     assert capsys.readouterr().out.startswith("lib.hipfb:gfx942#1:0x")
 
 
-def test_a_folder_stands_for_its_objects(broken: Path, capsys: _Capture) -> None:
-    assert main(["lint", "."]) == 1
+def test_a_folder_stands_for_its_objects_and_listings(broken: Path, capsys: _Capture) -> None:
+    Path("folder").mkdir()
+    for name in ("broken.co", "broken.s", "clean.s"):
+        Path(name).rename(f"folder/{name}")
+    Path("folder/of_another_machine.s").write_text("\tmovl $1, %eax\n\tret\n")
+    assert main(["lint", "folder"]) == 1
     captured = capsys.readouterr()
-    assert captured.out.startswith("./broken.co:0x") and captured.out.count("\n") == 1
+    assert re.findall(r"^folder/\S+?:", captured.out, re.M) == [
+        "folder/broken.co:",
+        "folder/broken.s:",
+    ]
+    assert captured.err.startswith("3 files: 1 clean, 2 with findings, 2 errors")
 
 
 def test_names_out_of_a_file_are_quoted(broken: Path, capsys: _Capture) -> None:

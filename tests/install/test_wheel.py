@@ -80,9 +80,10 @@ def stage(llvm: Llvm, tmp_path_factory: pytest.TempPathFactory) -> Path:
         (stage / name).write_bytes(device(llvm, "gfx950", _KERNEL))
     for name in ("a.co", "b.co"):
         (stage / name).write_bytes(other)
-    for name in ("work", "rebuilt", "new", "hsa", "include"):
-        (stage / name).mkdir()
-    shutil.copy(stage / "kernel.co", stage / "hsa")
+    for name in ("work", "rebuilt", "new", "hsa", "include", "kernels", "main/kernels"):
+        (stage / name).mkdir(parents=True)
+    for name in ("hsa", "kernels", "main/kernels"):
+        shutil.copy(stage / "kernel.co", stage / name)
     for name in ("kernel.s", "edited.s"):
         (stage / name).write_text(coasm.disassemble(stage / "kernel.co").text)
     (stage / "launch.yaml").write_text(_LAUNCH)
@@ -197,6 +198,10 @@ def _examples(text: str) -> Iterator[str]:
             yield command
 
 
+#: What an example names outside of the folder that it runs in, and where it is here.
+_PLACES = (("/opt/aiter/hsa", "hsa"), ("../main/", "main/"))
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_examples_of_a_help_text_run(
     command: str, newest: Path, stage: Path, llvm: Llvm, tmp_path: Path
@@ -208,7 +213,7 @@ def test_the_examples_of_a_help_text_run(
     for number, line in enumerate(examples):
         if command == "run" and "--spec" not in line:
             continue  # a product takes an object of the f4gemm family: tests/launch
-        for place, here in (("/opt/aiter/hsa", "hsa"), ("/opt/rocm/llvm/bin", llvm.directory)):
+        for place, here in (*_PLACES, ("/opt/rocm/llvm/bin", llvm.directory)):
             line = line.replace(place, here)
         folder = shutil.copytree(stage, tmp_path / str(number))
         if command == "disasm" or command == "extract":
