@@ -21,7 +21,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from coasm.errors import CoasmError
+from coasm.errors import CoasmError, EditError
 
 if TYPE_CHECKING:
     from typing import Any
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from coasm.asm.assemble import Result
     from coasm.asm.exact import Exact
     from coasm.compare import Report
+    from coasm.editing import Module
     from coasm.launch import run, run_f4gemm, run_family, run_spec
     from coasm.linter.findings import Finding
     from coasm.reading.cfg import Cfg
@@ -42,12 +43,14 @@ __all__ = [
     "Cfg",
     "CoasmError",
     "CodeObject",
+    "EditError",
     "Exact",
     "Finding",
     "Instruction",
     "Kernel",
     "KernelDescriptor",
     "Liveness",
+    "Module",
     "Operand",
     "Report",
     "Result",
@@ -76,6 +79,7 @@ _ELSEWHERE = {
     "Kernel": "coasm.reading.objects",
     "KernelDescriptor": "coasm.reading.descriptor",
     "Liveness": "coasm.reading.liveness",
+    "Module": "coasm.editing",
     "Operand": "coasm.reading.instruction",
     "Report": "coasm.compare",
     "Result": "coasm.asm.assemble",

@@ -10,6 +10,7 @@ __all__ = [
     "AssemblyError",
     "CoasmError",
     "DeviceError",
+    "EditError",
     "FormatError",
     "LaunchError",
     "OutputError",
@@ -39,6 +40,10 @@ class ToolError(CoasmError):
 
 class AssemblyError(CoasmError):
     """The assembler or the linker refused a ``.s`` file; the text holds its messages."""
+
+
+class EditError(CoasmError):
+    """An edit that cannot be made, or would change what it is not about; the text says why."""
 
 
 class OutputError(CoasmError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-__all__ = ["CLASSES", "LDS_LINE", "bytes_loaded", "class_of", "is_a"]
+__all__ = ["CLASSES", "LDS_LINE", "bytes_loaded", "class_of", "following", "is_a"]
 
 _KINDS = {
     # What scheduling and hazards tell apart.
@@ -87,6 +87,7 @@ _KINDS = {
     r"(?:_(?:[fiu](?:32|64)|fp8|bf8))?(?:_e32|_e64)?$",
     "padding": r"s_code_end",
     "fills gaps": r"s_nop$|s_code_end",
+    "covers those behind it": r"s_clause$",
     "scratch": r"(s_)?scratch_",
     "buffer": r"buffer_",
     "global": r"global_",
@@ -119,6 +120,16 @@ def bytes_loaded(mnemonic: str) -> int:
         return _SMEM_BYTES.get(scalar[1], 4 * int(scalar[2] or 1))
     vector = _VMEM.match(mnemonic)
     return _VMEM_BYTES.get(vector[1], 0) if vector else 0
+
+
+#: Bits of s_clause's operand that count the instructions behind it, less one. Source: RDNA2 ISA
+#: guide, S_CLAUSE.
+_CLAUSE = 63
+
+
+def following(text: str) -> int:
+    """How many instructions behind it one that ``covers those behind it`` is for."""
+    return (int(text.split()[1], 0) & _CLAUSE) + 1
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from coasm.asm.code import Instruction as Decoded
 from coasm.asm.code import branch_target
@@ -16,6 +16,7 @@ from coasm.isa.waits import counted_in
 __all__ = [
     "Instruction",
     "Operand",
+    "Origin",
     "accesses",
     "accesses_of",
     "parsed_halves",
@@ -47,26 +48,31 @@ class Operand(NamedTuple):
     registers: tuple[str, ...]
 
 
+class Origin(Protocol):
+    """The code object that an instruction is of, as far as instructions know it."""
+
+    @property
+    def instruction_set(self) -> str:
+        """Which of the table's instruction sets it has."""
+
+    @property
+    def source_line(self) -> Callable[[int], str | None]:
+        """Address → file and line of the source."""
+
+
 class Instruction:
     """One instruction, made when it is asked for.
 
     ``index`` is its place among the kernel's instructions, ``address`` that in the object, ``text``
-    what LLVM prints, ``bytes`` its encoding.
+    what LLVM prints, ``bytes`` its encoding, ``co`` the code object that it is of.
     """
 
-    __slots__ = ("_decoded", "_instructions", "_line_of", "index")
+    __slots__ = ("_decoded", "co", "index")
 
-    def __init__(
-        self,
-        index: int,
-        decoded: Decoded,
-        instructions: str,
-        line_of: Callable[[int], str | None],
-    ) -> None:
+    def __init__(self, index: int, decoded: Decoded, co: Origin) -> None:
         self.index = index
         self._decoded = decoded
-        self._instructions = instructions
-        self._line_of = line_of
+        self.co = co
 
     @property
     def address(self) -> int:
@@ -100,7 +106,7 @@ class Instruction:
         Raises:
             UnsupportedError: the table does not have the instruction, or not so.
         """
-        return _operands(shown(self._decoded), self._instructions)
+        return _operands(shown(self._decoded), self.co.instruction_set)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -109,7 +115,7 @@ class Instruction:
         Raises:
             UnsupportedError: as :attr:`operands`.
         """
-        return registers_of(accesses(self._decoded, self._instructions).reads)
+        return registers_of(accesses(self._decoded, self.co.instruction_set).reads)
 
     @property
     def writes(self) -> tuple[str, ...]:
@@ -118,7 +124,7 @@ class Instruction:
         Raises:
             UnsupportedError: as :attr:`operands`.
         """
-        return registers_of(accesses(self._decoded, self._instructions).writes)
+        return registers_of(accesses(self._decoded, self.co.instruction_set).writes)
 
     @property
     def counter(self) -> str | None:
@@ -134,7 +140,7 @@ class Instruction:
 
         Of a listing it is the listing's, of an object with debug information the compiled source's.
         """
-        return self._line_of(self.address)
+        return self.co.source_line(self.address)
 
     @property
     def target(self) -> int | None:

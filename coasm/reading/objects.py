@@ -19,6 +19,7 @@ from coasm.reading.descriptor import KernelDescriptor
 from coasm.reading.instruction import Instruction
 
 if TYPE_CHECKING:
+    from coasm.asm.references import References
     from coasm.flow.cfg import Graph
     from coasm.inspect import Argument, KernelInfo
     from coasm.reading.cfg import Cfg
@@ -82,6 +83,10 @@ class CodeObject(codeobject.CodeObject):
         extra = (TRUE16,) if has_true16(self.target) else ()
         return decode(self, find_llvm(self.llvm, processor=self.target.name), extra=extra)
 
+    def share_code(self, code: Mapping[int, Code]) -> None:
+        """Take the decoded sections from who has decoded them already."""
+        self.__dict__["code"] = code
+
     @cached_property
     def graph(self) -> Graph:
         """The control-flow graph of all code.
@@ -94,16 +99,24 @@ class CodeObject(codeobject.CodeObject):
         return control_flow(self, self.code)
 
     @cached_property
-    def references(self) -> frozenset[int]:
-        """The addresses of the instructions that are part of an address relative to themselves.
+    def addresses(self) -> References:
+        """The addresses that code and data hold.
 
         Raises:
             CoasmError: as :attr:`code`.
         """
         from coasm.asm.references import find_references
 
-        found = find_references(self, dict(self.code))
-        return frozenset(found.code) | frozenset(found.numeric)
+        return find_references(self, dict(self.code))
+
+    @property
+    def references(self) -> frozenset[int]:
+        """The addresses of the instructions that are part of an address relative to themselves.
+
+        Raises:
+            CoasmError: as :attr:`code`.
+        """
+        return frozenset(self.addresses.code) | frozenset(self.addresses.numeric)
 
     @cached_property
     def instruction_set(self) -> str:
@@ -284,8 +297,7 @@ class Instructions(Sequence[Instruction]):
         return map(self._made, range(len(self)))
 
     def _made(self, at: int) -> Instruction:
-        co = self._co
-        return Instruction(at, self._every[self._first + at], co.instruction_set, co.source_line)
+        return Instruction(at, self._every[self._first + at], self._co)
 
     def at(self, place: int | Instruction) -> Instruction:
         """The instruction that begins at an address.
