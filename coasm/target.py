@@ -20,6 +20,7 @@ __all__ = [
     "TargetID",
     "VgprFile",
     "emulated",
+    "generations",
     "processor",
     "relative",
     "with_wait_states",
@@ -121,13 +122,18 @@ class Family(NamedTuple):
     pk_f32_op_sel_bug: bool = False
     #: S_NOP's operand has four bits. Source: CDNA3 and CDNA4 ISA guides, S_NOP.
     nop_of_4_bits: bool = False
-    #: The column of :mod:`coasm.linter.rules` and :mod:`coasm.isa.passes` that is for it;
-    #: empty where lint has no rules for wait states and waits.
+    #: The column of :mod:`coasm.linter.rules` and :mod:`coasm.isa.passes` that is for it, by AMD's
+    #: name of the generation; empty where lint has no rules for wait states.
     wait_states: str = ""
+    #: Lint has rules for its wait counters.
+    waits: bool = False
     #: Whether the emulator runs its kernels.
     emulated: bool = False
     #: Its instructions: of :data:`coasm.isa.table.INSTRUCTION_SETS`; empty where none is described.
     instructions: str = ""
+
+    def __hash__(self) -> int:
+        return hash((self.instructions, self.wait_states))
 
     def vgpr_file(self, wave_size: int) -> VgprFile:
         """The register file of that wave size.
@@ -178,11 +184,11 @@ _GFX8 = _GFX7._replace(
     instructions="801",
 )
 _GFX8_BUG = _GFX8._replace(addressable_sgprs=96, sgpr_init_bug=True, numbers_extra_sgprs=True)
-_GFX9 = _GFX8._replace(instructions="900")
+_GFX9 = _GFX8._replace(wait_states="vega", instructions="900")
 _GFX9_GENERIC = _GFX9._replace(instructions="9-generic")
 _GFX904 = _GFX9._replace(instructions="904")
 _GFX906 = _GFX9._replace(instructions="906")
-_GFX908 = _GFX9._replace(instructions="908")
+_GFX908 = _GFX9._replace(wait_states="cdna1", instructions="908")
 _GFX90A = _GFX9._replace(
     vgpr_files=_VGPR_CDNA,
     max_waves=8,
@@ -192,22 +198,24 @@ _GFX90A = _GFX9._replace(
     accum_offset=True,
     shift64_bug=True,
     nop_of_4_bits=True,
+    wait_states="cdna2",
     instructions="90a",
 )
 _GFX94_GENERIC = _GFX90A._replace(
     reserves_flat_scratch=False,
     architected_flat_scratch=True,
     dot_op_sel_bug=True,
+    wait_states="cdna3",
     instructions="9-4-generic",
 )
-_GFX94 = _GFX94_GENERIC._replace(fnuz=True, wait_states="gfx942", emulated=True, instructions="942")
+_GFX94 = _GFX94_GENERIC._replace(fnuz=True, waits=True, emulated=True, instructions="942")
 _GFX95 = _GFX94._replace(
     lds_bytes=160 * _K,
     lds_granule=1280,
     fnuz=False,
     wide_lds_loads=True,
     pk_f32_op_sel_bug=True,
-    wait_states="gfx950",
+    wait_states="cdna4",
     instructions="950",
 )
 _GFX10_1 = Family(
@@ -219,11 +227,16 @@ _GFX10_1 = Family(
     addressable_sgprs=106,
     pc_opcodes=(0x1F,),
     wgp_mode=True,
+    wait_states="rdna1",
     instructions="1010",
 )
 _GFX10_1_DOT = _GFX10_1._replace(instructions="1011")
 _GFX10_3 = _GFX10_1._replace(
-    vgpr_files=_VGPR_10_3, max_waves=16, lds_granule=1024, instructions="1030"
+    vgpr_files=_VGPR_10_3,
+    max_waves=16,
+    lds_granule=1024,
+    wait_states="rdna2",
+    instructions="1030",
 )
 _GFX11 = _GFX10_3._replace(
     pc_opcodes=(0x47,),
@@ -231,12 +244,13 @@ _GFX11 = _GFX10_3._replace(
     architected_flat_scratch=True,
     packed_workitem_ids=True,
     true16=True,
+    wait_states="rdna3",
     instructions="1100",
 )
 _GFX11_BIG = _GFX11._replace(vgpr_files=_VGPR_1536)
-_GFX11_5 = _GFX11._replace(instructions="1150")
-_GFX11_5_BIG = _GFX11_BIG._replace(instructions="1150")
-_GFX12 = _GFX11_BIG._replace(architected_sgprs=True, instructions="1200")
+_GFX11_5 = _GFX11._replace(wait_states="rdna3.5", instructions="1150")
+_GFX11_5_BIG = _GFX11_BIG._replace(wait_states="rdna3.5", instructions="1150")
+_GFX12 = _GFX11_BIG._replace(architected_sgprs=True, wait_states="rdna4", instructions="1200")
 _GFX12_5 = _GFX12._replace(
     vgpr_files=_VGPR_12_5,
     wave_sizes=(32,),
@@ -247,6 +261,7 @@ _GFX12_5 = _GFX12._replace(
     kernarg_preload=True,
     vgpr_msb=True,
     wgp_mode=False,
+    wait_states="gfx12.5",
     instructions="1250",
 )
 
@@ -385,8 +400,16 @@ def emulated() -> tuple[str, ...]:
 
 
 def with_wait_states() -> tuple[str, ...]:
-    """The processors that lint has rules for wait states and waits for, without relatives."""
+    """The processors that lint has rules for wait states for, without relatives."""
     return tuple(p.name for p in PROCESSORS.values() if p.family.wait_states and not p.relative)
+
+
+def generations() -> dict[str, str]:
+    """The columns of the wait-state tables, each with the first processor that it is for."""
+    found: dict[str, str] = {}
+    for name in with_wait_states():
+        found.setdefault(PROCESSORS[name].family.wait_states, name)
+    return found
 
 
 def processor(name: str) -> Processor:

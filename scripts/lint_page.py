@@ -8,20 +8,33 @@ from pathlib import Path
 
 from coasm.linter.rules import GROUPS
 from coasm.linter.rules.explain import in_group, marked
-from coasm.linter.rules.rule import Rule, states_in
-from coasm.target import processor, with_wait_states
+from coasm.linter.rules.rule import Rule
+from coasm.target import generations
 
 _PAGE = Path(__file__).parent.parent / "docs" / "lint.md"
 
 
 def _only_on(rule: Rule) -> str:
-    """The targets that have its hazards, where others have none of them."""
-    named = [
-        target
-        for target in with_wait_states()
-        if any(states_in(processor(target).family.wait_states, h.states) for h in rule.hazards)
+    """The generations that have its hazards, where others have none of them."""
+    targets = list(generations().values())
+    at = [
+        number
+        for number, column in enumerate(generations())
+        if any(hazard.states_on(column) for hazard in rule.hazards)
     ]
-    return f" ({', '.join(named)})" if 0 < len(named) < len(with_wait_states()) else ""
+    if not at or len(at) == len(targets):
+        return ""
+    runs: list[list[int]] = []
+    for number in at:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return " (" + ", ".join(_run([targets[number] for number in run]) for run in runs) + ")"
+
+
+def _run(targets: list[str]) -> str:
+    return f"{targets[0]} to {targets[-1]}" if len(targets) > 1 else targets[0]
 
 
 def main(path: Path) -> None:

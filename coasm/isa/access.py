@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from coasm.errors import UnsupportedError
 from coasm.isa.kinds import is_a
-from coasm.isa.registers import EXEC, M0, SCC, VCC, VGPR
+from coasm.isa.registers import EXEC, M0, SCC, VCC, VGPR, registers_named
 from coasm.isa.table import Opcode, Slot, opcode
-from coasm.isa.text import Parsed, Register, split_operands, without_encoding
+from coasm.isa.text import Parsed, Register, Word, split_operands, without_encoding
 
 __all__ = [
     "Access",
@@ -171,6 +171,8 @@ def access(parsed: Parsed, instructions: str) -> Access:
     slots = slots_of(found, len(parsed.operands), words_of(parsed))
     for at, (slot, operand) in enumerate(zip(slots, parsed.operands, strict=True)):
         if not isinstance(operand, Register):
+            if isinstance(operand, Word) and slot.kind == "addr":
+                reads.update(_listed(operand.text))
             continue
         if slot.role in "sx":
             chosen = dwords_read(parsed, at)
@@ -187,6 +189,13 @@ def access(parsed: Parsed, instructions: str) -> Access:
         reads.add(M0)
     _of_modifiers(parsed, reads, writes, kept)
     return Access(frozenset(reads | kept), frozenset(writes), frozenset(kept - reads))
+
+
+def _listed(text: str) -> Iterable[int]:
+    """The registers of an image's address that is a list of them: ``[v4, v[6:7]]``."""
+    for name in text.strip("[]").split(","):
+        first, count = registers_named(name.strip()) or (0, 0)
+        yield from range(first, first + count)
 
 
 def _of_modifiers(parsed: Parsed, reads: set[int], writes: set[int], kept: set[int]) -> None:

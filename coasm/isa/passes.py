@@ -23,7 +23,7 @@ class Matrix(NamedTuple):
 #: Shape and input types → passes. The first row that matches counts.
 _PASSES: tuple[tuple[str, str, int | Mapping[str, int]], ...] = (
     ("dgemm", r"f64_4x4x4_4b_f64", 4),
-    ("dgemm", r"f64_16x16x4_f64", {"gfx942": 8, "gfx950": 16}),
+    ("dgemm", r"f64_16x16x4_f64", {"cdna3": 8, "cdna4": 16}),
     ("sgemm", r"f32_4x4x1_16b_f32", 2),
     ("sgemm", r"f32_16x16x(1_4b|4)_f32", 8),
     ("sgemm", r"f32_32x32x(1_2b|2)_f32", 16),
@@ -45,12 +45,20 @@ _F8F6F4 = {"16x16x128": (4, 8), "32x32x64": (8, 16)}
 #: Every SMFMAC: by the side of its tile.
 _SMFMAC = {"16x16": 4, "32x32": 8}
 
+#: CDNA1 and CDNA2: by the side of the tile, and whether it is of f64; one pipe is all others'.
+_EARLY = re.compile(r"(f64|f32|i32)_(\d+x\d+)x\d+")
+_SIDES = {("4x4", False): 2, ("16x16", False): 8, ("32x32", False): 16}
+_EARLY_PASSES = {
+    "cdna1": _SIDES,
+    "cdna2": {**_SIDES, ("4x4", True): 4, ("16x16", True): 8},
+}
+
 _ROWS = tuple((pipe, re.compile(pattern), passes) for pipe, pattern, passes in _PASSES)
 _MFMA = re.compile(r"v_mfma_(?:scale_)?(.+)")
 
 
 def matrix(mnemonic: str, modifiers: dict[str, str], wait_states: str) -> Matrix | None:
-    """The pipe and the passes of an MFMA or SMFMAC ; None for other instructions.
+    """The pipe and the passes of an MFMA or SMFMAC; None for other instructions.
 
     *wait_states* is the column of the target's family (:class:`~coasm.target.Family`).
     ``cbsz`` and ``blgp`` say what A and B hold where the mnemonic does not: 0 and 1 are 8 bits.
@@ -60,6 +68,11 @@ def matrix(mnemonic: str, modifiers: dict[str, str], wait_states: str) -> Matrix
     match = _MFMA.fullmatch(mnemonic)
     if match is None:
         return None
+    early = _EARLY.match(match[1])
+    if wait_states in _EARLY_PASSES and early:
+        is_double = early[1] == "f64"
+        number = _EARLY_PASSES[wait_states][early[2], is_double]
+        return Matrix("dgemm" if is_double else "xdl", number)
     if mnemonic.endswith("_f8f6f4"):
         wide = min(int(modifiers.get("cbsz", "0"), 0), int(modifiers.get("blgp", "0"), 0)) <= 1
         shape = match[1].split("_")[1]

@@ -48,7 +48,8 @@ _FILES = {
     "a": (AGPR, END - AGPR),
     "ttmp": (TTMP, 16),
 }
-_NAME = re.compile(r"(s|v|a|ttmp)(?:(\d+)|\[(\d+):(\d+)\])")
+#: What a half of a register names (v3.l, v3.h) is that register.
+_NAME = re.compile(r"(s|v|a|ttmp)(?:(\d+)(?:\.[lh])?|\[(\d+):(\d+)\])")
 _BY_NUMBER = {first: name for name, (first, count) in reversed(_NAMED.items()) if count == 1}
 
 

@@ -32,13 +32,15 @@ class Place(NamedTuple):
 class Fix(NamedTuple):
     """What makes a finding go away when it stands before the instruction that it is at.
 
-    ``states`` wait states, or a wait for at most ``vmcnt`` and ``lgkmcnt`` operations (None: no
-    wait for that counter).
+    ``states`` wait states, a wait for at most ``vmcnt`` and ``lgkmcnt`` operations (None: no
+    wait for that counter), or an ``instruction``, so many ``times``.
     """
 
     states: int = 0
     vmcnt: int | None = None
     lgkmcnt: int | None = None
+    instruction: str = ""
+    times: int = 1
 
 
 class Finding(NamedTuple):

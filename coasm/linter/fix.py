@@ -108,7 +108,7 @@ def fix(
     """
     source = listing_source(text, name, llvm, options=options)
     program = source.program
-    if not program.family.wait_states:
+    if not program.family.waits:
         raise UnsupportedError(
             f"{name}: no rules for wait states and waits of {program.co.target.name} "
             f"(there are for {' and '.join(with_wait_states())})"

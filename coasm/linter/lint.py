@@ -152,7 +152,7 @@ def _unjudged(program: Program) -> Iterator[str]:
         )
     if len(program.undecoded) > _NOTED:
         yield f"{len(program.undecoded) - _NOTED:,} more such places"
-    if not program.family.wait_states:
+    if not program.family.waits:
         yield (
             f"no rules for wait states and waits of {program.co.target.name} (there are for "
             f"{' and '.join(with_wait_states())}); resources and operands were checked"
@@ -189,10 +189,12 @@ def _of_share(program: Program, advice: bool, share: int, shares: int) -> Iterat
         yield from check_operands(part)
         if program.family.wait_states:
             from coasm.linter.states import check_states
+
+            yield from check_states(part)
+        if program.family.waits:
             from coasm.linter.strict import check_strict
             from coasm.linter.waits import check_waits
 
-            yield from check_states(part)
             yield from check_waits(part)
             if advice:
                 yield from check_strict(part)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
 from coasm.errors import UnsupportedError
@@ -18,6 +18,7 @@ from coasm.isa import (
     M0,
     VCC,
     VGPR,
+    Literal,
     Operand,
     Parsed,
     Register,
@@ -27,11 +28,13 @@ from coasm.isa import (
     register_name,
 )
 from coasm.isa.access import slots_of, words_of
+from coasm.isa.depctr import FIELDS, depctr
+from coasm.isa.flow import flow_of
 from coasm.isa.kinds import is_a
 from coasm.isa.passes import Matrix, matrix
 from coasm.isa.registers import END
 from coasm.isa.table import Opcode, opcode
-from coasm.target import processor
+from coasm.target import Family
 
 __all__ = [
     "EXEC_BITS",
@@ -39,6 +42,7 @@ __all__ = [
     "HARDWARE",
     "KINDS",
     "M0_BIT",
+    "ORDER",
     "SGPRS",
     "VCC_BITS",
     "VGPRS",
@@ -52,6 +56,7 @@ __all__ = [
 
 #: Vector registers, AGPRs too; scalar ones, VCC among them, without M0, EXEC and SCC.
 VGPRS = (1 << END) - (1 << VGPR)
+AGPRS = (1 << END) - (1 << AGPR)
 SGPRS = (1 << M0) - 1
 VCC_BITS = 0b11 << VCC
 EXEC_BITS = 0b11 << EXEC
@@ -60,7 +65,9 @@ M0_BIT = 1 << M0
 #: registers by their numbers.
 F64_PIPE = 1 << END
 VSKIP = 1 << END + 1
-_HWREG = END + 2
+#: Written and read by what hazards concern whatever its registers are.
+ORDER = 1 << END + 2
+_HWREG = END + 3
 HARDWARE = ((1 << 64) - 1) << _HWREG
 _MODE, _TRAPSTS = 1, 3
 _VSKIP_AT = 28
@@ -69,6 +76,8 @@ _ZERO_FLAGS = {251: VCC_BITS, 252: EXEC_BITS}
 #: What of the registers that an instruction writes counts for a rule, by the name in its rows.
 WRITTEN = {
     "vgprs": VGPRS,
+    "agprs": AGPRS,
+    "arch vgprs": VGPRS & ~AGPRS,
     "sgprs": SGPRS,
     "vcc": VCC_BITS,
     "exec": EXEC_BITS,
@@ -76,6 +85,7 @@ WRITTEN = {
     "hardware register": HARDWARE,
     "f64 pipe": F64_PIPE,
     "vskip": VSKIP,
+    "order": ORDER,
 }
 
 #: Hardware registers by name. Source: LLVM's AMDGPUAsmUtils.cpp, the rows of GFX9 and GFX940.
@@ -98,17 +108,24 @@ _HWREGS = {
 #: has several. ``vmem`` has FLAT among it; ``load`` is what writes VGPRs from memory or LDS.
 KINDS = {
     "salu": "SALU",
+    "scalar_result": "SALU with operands",
     "valu": "VALU",
+    "v_nop": "v_nop",
     "mfma": "MFMA",
     "xdl": "XDL MFMA",
     "sgemm": "f32 MFMA",
     "dgemm_4x4": "f64 MFMA 4x4x4",
     "dgemm_16x16": "f64 MFMA 16x16x4",
     "dgemm": "f64 MFMA",
+    "wmma": "WMMA, SWMMAC",
+    "coexecuting": "WMMA, SWMMAC but of f32 and f64",
+    "agpr_read": "v_accvgpr_read",
+    "agpr_write": "v_accvgpr_write",
     "dot": "v_dot",
     "trans": "transcendental",
     "vmem": "VMEM, FLAT",
     "flat": "FLAT",
+    "export": "export",
     "ds": "LDS",
     "smem": "SMEM",
     "message": "message",
@@ -119,6 +136,7 @@ KINDS = {
     "lane_select": "v_readlane, v_writelane",
     "rwlane": "v_readlane, v_readfirstlane, v_writelane",
     "div_fmas": "v_div_fmas",
+    "permlane": "v_permlane*",
     "permlane_swap": "v_permlane*_swap",
     "f64_fma": "v_fma_f64, v_fmac_f64",
     "sub_dword": "write of a part",
@@ -134,6 +152,18 @@ KINDS = {
     "wait": "s_waitcnt",
     "barrier": "s_barrier",
     "cache": "cache instruction",
+    "branch": "branch",
+    "nsa": "image instruction of 16 bytes and more",
+    "high_offset": "buffer instruction with bit 1 or 2 of its offset set",
+    "float_atomic": "float atomic",
+    "denorm_mode": "s_denorm_mode",
+    "getreg_state": "s_getreg of STATUS, STATE_PRIV, EXCP_FLAG_*",
+    "counter_wait": "s_waitcnt",
+    "all0": "s_waitcnt of 0 for all",
+    "lgkmcnt0": "s_waitcnt lgkmcnt(0)",
+    "vscnt0": "s_waitcnt_vscnt of 0",
+    **{f"{field}0": f"s_waitcnt_depctr depctr_{field}(0)" for field in FIELDS},
+    "idle": "s_wait_alu of 0",
 }
 _BIT = {name: 1 << bit for bit, name in enumerate(KINDS)}
 
@@ -152,14 +182,21 @@ _BY_NAME = {
     **{name: name for name in ("setvskip", "rfe", "wait", "barrier")},
     **{"lane_select": "lane select", "rwlane": "read or write lane", "f64_fma": "f64 fma"},
     **{"permlane_swap": "permlane swap", "mix_half": "mix half", "m0_reader": "reads M0 late"},
-    "cache": "scalar cache",
+    **{"cache": "scalar cache", "permlane": "permlane", "v_nop": "vector nop"},
+    **{"agpr_read": "AGPR read", "agpr_write": "AGPR write", "float_atomic": "float atomic"},
+    **{"denorm_mode": "denormals", "counter_wait": "counter wait"},
 }
 #: Units of the table → kinds.
 _BY_UNIT = {
     **{"valu": "valu", "trans": "valu trans", "smem": "smem", "salu": "salu", "matrix": "mfma"},
-    **{"lds": "ds", "flat": "vmem flat"},
+    **{"lds": "ds", "flat": "vmem flat", "dual": "valu", "export": "export"},
     **dict.fromkeys(("buffer", "tbuffer", "global", "scratch"), "vmem"),
+    **dict.fromkeys(("image", "cluster", "tensor"), "vmem"),
 }
+#: What an s_wait_alu has to wait for so that nothing is on its way.
+_IDLE = ("va_vdst", "va_sdst", "va_ssrc", "vm_vsrc", "va_vcc", "sa_sdst")
+_ZERO = re.compile(r"(\w+)\(0\)")
+_STATE = re.compile(r"hwreg\(HW_REG_(?:WAVE_)?(?:STATUS|STATE_PRIV|EXCP_FLAG_(?:PRIV|USER))\b")
 _HWREG_NAME = re.compile(r"hwreg\((?:HW_REG_)?(\w+)(?:,\s*(\d+),\s*(\d+))?")
 
 
@@ -198,23 +235,37 @@ class Operation:
 
 
 @lru_cache(maxsize=1 << 16)
-def operation(text: str, wait_states: str) -> Operation:
-    """The instruction *text*, as LLVM prints it, for the rules.
-
-    *wait_states* is the column of the tables, a processor (:class:`~coasm.target.Family`).
+def operation(text: str, family: Family) -> Operation:
+    """The instruction *text*, as LLVM prints it, for the rules; of a pair both as one.
 
     Raises:
         UnsupportedError: an operand that no target of this family has, or an unknown MFMA.
     """
+    one, *more = (_operation(half.strip(), family) for half in text.split(" :: "))
+    for other in more:
+        roles = {
+            name: one.roles.get(name, 0) | other.roles.get(name, 0)
+            for name in {**one.roles, **other.roles}
+        }
+        one = replace(
+            one,
+            kinds=one.kinds | other.kinds,
+            reads=one.reads | other.reads,
+            writes=one.writes | other.writes,
+            roles=roles,
+        )
+    return one
+
+
+def _operation(text: str, family: Family) -> Operation:
     parsed = parse(text)
-    instructions = processor(wait_states).family.instructions
-    used = access(parsed, instructions)
-    described = opcode(parsed.mnemonic, instructions)
+    used = access(parsed, family.instructions)
+    described = opcode(parsed.mnemonic, family.instructions)
     assert described is not None  # else it has no access
-    found = matrix(parsed.mnemonic, parsed.modifiers, wait_states)
+    found = matrix(parsed.mnemonic, parsed.modifiers, family.wait_states)
     kinds = _by_name(described)
     if found is None and kinds & _BIT["mfma"]:
-        raise UnsupportedError(f"the passes of {parsed.mnemonic} on {wait_states} are not known")
+        raise UnsupportedError(f"the passes of {parsed.mnemonic} are not known")
     if found:
         kinds |= _BIT[found.pipe]
         if found.pipe == "dgemm":
@@ -233,8 +284,10 @@ def operation(text: str, wait_states: str) -> Operation:
         ("valu", roles.get("zero_flag", 0)),
         ("valu", VSKIP),
         ("mfma", VSKIP),
-        ("vmem", VSKIP),
-        ("ds", VSKIP),
+        ("vmem", VSKIP | ORDER),
+        ("ds", VSKIP | ORDER),
+        ("denorm_mode", ORDER),
+        ("getreg_state", ORDER),
     ):
         reads |= bits if kinds & _BIT[name] else 0
     for name, bits in (
@@ -254,6 +307,13 @@ def _by_name(found: Opcode) -> int:
     kinds = kind(_BY_UNIT.get(found.unit, ""))
     if found.unit == "matrix" and not is_a(name, "matrix product"):
         kinds = _BIT["valu"]  # moves of AGPRs
+    if is_a(name, "wave matrix product"):
+        kinds = kind("valu wmma")
+    flow = flow_of(name)
+    if flow is not None and flow.sort in ("branch", "jump"):
+        kinds |= _BIT["branch"]
+    if found.unit == "salu" and any(slot.role in "dsxk" for slot in found.slots):
+        kinds |= _BIT["scalar_result"]
     if found.does == "cache":
         kinds = _BIT["cache"]
     if name == "ds_nop":
@@ -278,6 +338,45 @@ def _by_form(parsed: Parsed, described: Opcode, kinds: int, written: int) -> int
         found |= _BIT["sub_dword"]
     if is_a(name, "move") and not isinstance(parsed.operands[-1], Register):
         found |= _BIT["constant_move"]
+    if described.unit == "image" and any(_addresses(operand) > 5 for operand in parsed.operands):
+        found |= _BIT["nsa"]
+    if described.unit in ("buffer", "tbuffer") and parsed.number("offset") & 6:
+        found |= _BIT["high_offset"]
+    if kinds & _BIT["getreg"] and any(
+        isinstance(operand, Word) and _STATE.match(operand.text) for operand in parsed.operands
+    ):
+        found |= _BIT["getreg_state"]
+    if kinds & _BIT["salu"]:
+        found |= _waited_for(parsed)
+    return found
+
+
+def _addresses(operand: Operand) -> int:
+    """How many registers a list of addresses names one by one: ``[v4, v6]``."""
+    listed = isinstance(operand, Word) and operand.text.startswith("[")
+    return operand.text.count(",") + 1 if isinstance(operand, Word) and listed else 0
+
+
+def _waited_for(parsed: Parsed) -> int:
+    """The kinds of a wait: what is no longer on its way behind it."""
+    name = parsed.mnemonic
+    if is_a(name, "wait on a wave"):
+        counts = depctr(parsed)
+        found = kind(" ".join(f"{field}0" for field, count in counts.items() if not count))
+        return found | (_BIT["idle"] if not any(counts.get(field, 1) for field in _IDLE) else 0)
+    zeros = {
+        word
+        for operand in parsed.operands
+        if isinstance(operand, Word)
+        for word in _ZERO.findall(operand.text)
+    }
+    is_zero = any(isinstance(operand, Literal) and not operand.value for operand in parsed.operands)
+    found = 0
+    if is_a(name, "wait for scalars"):
+        found |= _BIT["lgkmcnt0"] if "lgkmcnt" in zeros or is_zero else 0
+        found |= _BIT["all0"] if len(zeros) == 3 else 0
+    if is_a(name, "wait for stores") and is_zero:
+        found |= _BIT["vscnt0"]
     return found
 
 
@@ -301,7 +400,7 @@ def _roles(parsed: Parsed, described: Opcode, kinds: int, reads: int) -> dict[st
     slots = slots_of(described, len(operands), words_of(parsed))
     results = sum(slot.role in "dx" for slot in slots)
     roles: dict[str, int] = {}
-    if kinds & _BIT["mfma"]:
+    if kinds & kind("mfma wmma"):
         sparse = is_a(parsed.mnemonic, "sparse")
         roles["c"] = _registers(operands[:1] if sparse else operands[3:4])
         roles["c_apart"] = roles["c"] & ~_registers(operands[:1])
@@ -384,7 +483,7 @@ def named(bits: int) -> str:
             number += 1
             continue
         first = number
-        ends = (VCC, VCC + 2, M0, EXEC, EXEC + 2, VGPR, AGPR, END, END + 1, _HWREG)
+        ends = (VCC, VCC + 2, M0, EXEC, EXEC + 2, VGPR, AGPR, END, END + 1, END + 2, _HWREG)
         number += 1
         while bits >> number & 1 and number not in ends:
             number += 1

@@ -81,7 +81,8 @@ class Program:
         Raises:
             UnsupportedError: an instruction whose operands are not known.
         """
-        return [_operation(item, self.family.wait_states) for item in self.instructions]
+        family = self.family
+        return [_operation(item, family) for item in self.instructions]
 
     @cached_property
     def kernels(self) -> tuple[Kernel, ...]:
@@ -200,11 +201,17 @@ def _entries(co: CodeObject, graph: Graph) -> dict[int, str]:
     return {block: name for block, name in found.items() if block is not None}
 
 
-def _operation(item: Instruction, wait_states: str) -> Operation:
+def _operation(item: Instruction, family: Family) -> Operation:
     try:
-        return operation(item.text, wait_states)
+        return operation(meant(item), family)
     except UnsupportedError as error:
         raise UnsupportedError(f"{item.address:#x}: {item.text}: {error}") from None
+
+
+def meant(item: Instruction) -> str:
+    """The text of an instruction with the VGPRs that it reaches; of a guess at them that one."""
+    registers = item.registers.removesuffix(" (a guess)")
+    return f"{item.mnemonic} {registers}" if registers else item.text
 
 
 def _undecoded(program: Program, kernel: str | None) -> Iterator[Undecoded]:

@@ -225,7 +225,7 @@ def _waits(use: _Use) -> bool:
 def _in_new_order(order: Order, low: int, high: int) -> Iterator[str]:
     """What lint finds in the new order that it does not find in the old one."""
     program = order.program
-    if not program.family.wait_states:
+    if not program.family.waits:
         yield f"no rules for wait states and waits of {program.co.target.name}"
         return
     items, origin = _in_each_others_place(

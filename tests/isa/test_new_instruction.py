@@ -11,6 +11,7 @@ from coasm.errors import UnsupportedError
 from coasm.isa import EXEC, SCC, VGPR, access, parse, table
 from coasm.isa.rows import vector
 from coasm.linter.operation import kind, operation
+from coasm.target import processor
 
 _ROW = "950: d:f32 s:f32 s:f64 > scc = v_made_{up,down}_f32"
 _PAGE = Path(__file__).parents[2] / "docs/where-to-touch.md"
@@ -42,7 +43,7 @@ def test_what_it_reads_and_writes() -> None:
 
 
 def test_lint_takes_it_for_what_its_unit_is() -> None:
-    made = operation("v_made_down_f32_e64 v1, v2, s[4:5]", "gfx950")
+    made = operation("v_made_down_f32_e64 v1, v2, s[4:5]", processor("gfx950").family)
     assert made.kinds == kind("valu")
     assert made.role("constant") == 0b11 << 4
 

@@ -22,6 +22,7 @@ from coasm.linter.program import Program, build_program
 from coasm.llvm import Llvm
 from coasm.llvm.run import assemble, link
 from coasm.target import TargetID, processor
+from tests.isa.llvm_instructions import Description, descriptions
 
 __all__ = [
     "Blocks",
@@ -32,6 +33,7 @@ __all__ = [
     "llc_path",
     "machine_ir",
     "printed",
+    "put_in",
     "registers",
 ]
 
@@ -110,61 +112,43 @@ def lintable(
 
 _INSTRUCTION = re.compile(r"<MCInst #\d+ (\w+)((?:\s*;\s*<MCOperand [^>]*>)*)")
 _OPERAND = re.compile(r"<MCOperand (\w+):([^>]*)>")
-_REAL = re.compile(r"_(?:vi|gfx9|gfx90a|gfx940|gfx950)(?:_([av])cd)?$")
-#: The pseudos whose name says that they are VOP3, where the encoded opcode does not.
-_VOP3 = re.compile(
-    r"v_(mul_(lo|hi)|fma_f|s?mfma|div_fmas|div_scale|cvt_(scalef32|sr_|pk_(fp8|bf8|bf16)_f|pkrtz)"
-    r"|mad_|perm_|bfe_|lsh|ashr|alignbit|bcnt|mbcnt|ldexp_f(32|64)|add_(i16|f64)|mul_f64|m(in|ax)_f64"
-    r"|bitop3|accvgpr_(read|write)|m(in|ax)imum3|add3|xad|and_or|or3|med3)"
+#: What the name of an encoded opcode has that its pseudo's has not: the subtarget.
+_REAL = re.compile(r"_(?:vi|gfx9(?:0a|40|50)?|gfx1[0-2](?:50)?)(?:_([av])cd)?$")
+#: Where encoded opcodes have other names than their pseudos beside that.
+_RENAMED = (
+    (r"^(SCRATCH_\w+)_VE$", r"\1"),
+    (r"^V_(ADD|SUB|SUBREV)(C|B|BREV)_CO_", r"V_\1\2_"),
+    (r"^V_ADD_CO_CI_U32", "V_ADDC_U32"),
+    (r"^V_(SUB|SUBREV)_CO_CI_U32", r"V_\1B_U32"),
+    (r"^V_(ADD|SUB|SUBREV)_NC_", r"V_\1_"),
+    (r"^V_(ADD|SUB|SUBREV)_CO_U32$", r"V_\1_CO_U32_e64"),
+    (r"^V_(READ|WRITE)LANE_B32_e64$", r"V_\1LANE_B32"),
+    (r"^S_(BUFFER_)?LOAD_B32_", r"S_\1LOAD_DWORD_"),
+    (
+        r"^S_(BUFFER_)?LOAD_B(64|128|256|512)_",
+        lambda m: f"S_{m[1] or ''}LOAD_DWORDX{int(m[2]) // 32}_",
+    ),
 )
-#: Instructions without a destination, and those with two.
-_NONE = re.compile(
-    r"(buffer|tbuffer|global|flat|scratch)_store|global_load_lds|ds_write|ds_add_u32"
-    r"|s_(cmp|waitcnt|barrier|nop|sleep|sendmsg|setreg|setvskip|rfe|set_gpr|ttrace|movreld|cbranch)"
-    r"|v_nop|v_cmpx?_\w+_e32"
-)
-_TWO = re.compile(r"v_\w+_co_u32_e64|v_div_scale|v_mad_[ui]64|v_swap|v_permlane(16|32)_swap")
-
-#: The implicit operands that the IR's reader asks for. The first row that matches counts.
-_IMPLICIT: tuple[tuple[str, str], ...] = (
-    (r"v_(readlane|writelane)|s_(mov_b|mul_i|load|buffer_load|waitcnt|barrier|nop|sleep|rfe)", ""),
-    (r"s_(movrel|ttracedata)", "$m0"),
-    (r"s_sendmsg", "$exec $m0"),
-    (r"s_(add_|cmp|lshl|setvskip)", "def:$scc"),
-    (r"s_addc", "def:$scc $scc"),
-    (r"s_and_saveexec", "def:$exec def:$scc $exec"),
-    (r"s_(cselect|cbranch_scc)", "$scc"),
-    (r"s_setreg|s_set_gpr_idx_off", "def:$mode $mode"),
-    (r"s_getreg", "$mode"),
-    (r"s_set_gpr_idx_on", "def:$m0 def:$mode $m0 $mode"),
-    (r"v_cmpx_\w+_e32", "def:$vcc def:$exec $exec"),
-    (r"v_cmpx_", "def:$exec $exec"),
-    (r"v_cmp_\w+_u32_e32|v_add_co_u32_e32", "def:$vcc $exec"),
-    (r"v_cmp_\w+_f32_e32", "def:$vcc $mode $exec"),
-    (r"v_addc_co_u32_e32", "def:$vcc $vcc $exec"),
-    (r"v_cndmask_b32_e32", "$vcc $exec"),
-    (r"v_div_fmas", "$mode $vcc $exec"),
-    (r"buffer_\w+ .* lds$", "$exec $m0"),
-    (r"global_load_lds|ds_(?!bpermute|swizzle|\w+_d16|read_b64_tr)", "$m0 $exec"),
-    (r"flat_|scratch_", "$exec $flat_scr"),
-    (r"v_dot\d\w*_i32|v_(cvt_pk_bf16|minimum3|maximum3|cndmask|accvgpr)", "$exec"),
-    (r"v_\w*(f16|f32|f64|fp8|bf8|mfma|smfmac)", "$mode $exec"),
-    (r"", "$exec"),
-)
-_IMPLICIT_ROWS = tuple((re.compile(pattern), operands) for pattern, operands in _IMPLICIT)
 
 
-def _opcode(text: str, real: str) -> str:
-    """The pseudo's name: the encoded opcode's without the subtarget, with the form."""
-    name = _REAL.sub("", real).replace("SCRATCH_LOAD_DWORD_VE", "SCRATCH_LOAD_DWORD")
-    name = re.sub(r"(SCRATCH_\w+)_VE$", r"\1", name)
-    name = re.sub(r"^V_(ADD|SUB|SUBREV)(C|B|BREV)_CO_", r"V_\1\2_", name)
+def _description(real: str) -> Description:
+    """The pseudo whose encoding is *real*, as LLVM describes it."""
+    table = descriptions()
+    name = _REAL.sub("", real)
+    for pattern, to in _RENAMED:
+        name = re.sub(pattern, to, name)
     found = _REAL.search(real)
-    if found and found[1] == "v":
-        return f"{name}_vgprcd_e64"
-    if re.search(r"_(e32|e64|sdwa|dpp)$", name) or not name.startswith("V_"):
-        return name
-    return f"{name}_e64" if _VOP3.match(text) or "MFMA" in name or "SMFMAC" in name else name
+    names = [f"{name}_vgprcd_e64"] if found and found[1] == "v" else []
+    names += [re.sub(r"^(V_CMPX_\w+)_(e\d\d)$", r"\1_nosdst_\2", name)] if "gfx1" in real else []
+    names += [name, f"{name}_e64"]
+    return next(table[one] for one in names if one in table)
+
+
+#: The registers that no operand names, as the IR spells them.
+_IMPLICIT = {
+    **{"exec": "$exec{}", "vcc": "$vcc{}", "m0": "$m0", "scc": "$scc", "mode": "$mode"},
+    **{"flat_scratch": "$flat_scr", "asynccnt": "$asynccnt", "tensorcnt": "$tensorcnt"},
+}
 
 
 def _operand(kind: str, value: str, text: str) -> str:
@@ -175,27 +159,20 @@ def _operand(kind: str, value: str, text: str) -> str:
     return value
 
 
-def _line(text: str, real: str, operands: list[str]) -> str:
+def _line(text: str, real: str, operands: list[str], wave: str) -> str:
     """The machine IR of one instruction."""
-    name = text.split()[0]
-    count = 2 if _TWO.match(name) else 1
-    returns = "_atomic_" not in name or "sc0" in text.split()
-    if _NONE.match(name) or not returns or text.endswith(" lds"):
-        count = 0
-    if name.startswith("buffer_atomic"):
-        operands = operands[:-1]  # swz is the encoding's alone
-    if name.startswith("buffer_load") and "_d16" in name:
+    pseudo = _description(real)
+    operands = operands[: len(pseudo.operands)]  # swz of a buffer's atomic is the encoding's alone
+    if len(operands) < len(pseudo.operands):
         operands = [*operands, operands[0]]  # the half that is kept
-    row = next(implicit for pattern, implicit in _IMPLICIT_ROWS if pattern.match(text))
-    implicit = [
-        f"implicit-def {part[4:]}" if part.startswith("def:") else f"implicit {part}"
-        for part in row.split()
-    ]
+    assert len(operands) == len(pseudo.operands), (text, real, pseudo.name)
+    implicit = [f"implicit-def {_IMPLICIT[name].format(wave)}" for name in sorted(pseudo.writes)]
+    implicit += [f"implicit {_IMPLICIT[name].format(wave)}" for name in sorted(pseudo.reads)]
     if "UNUSED_PRESERVE" in text:
         implicit.append(f"implicit {operands[0]}(tied-def 0)")
-    written = ", ".join(operands[:count])
-    read = ", ".join(operands[count:] + implicit)
-    return f"{written} = {_opcode(text, real)} {read}" if count else f"{_opcode(text, real)} {read}"
+    written = ", ".join(operands[: pseudo.defs])
+    read = ", ".join(operands[pseudo.defs :] + implicit)
+    return f"{written} = {pseudo.name} {read}" if pseudo.defs else f"{pseudo.name} {read}"
 
 
 @cache
@@ -208,9 +185,10 @@ def _lines(texts: tuple[str, ...], target: str, llvm: Llvm) -> dict[str, str]:
     found = _INSTRUCTION.findall(made.stdout)
     assert len(found) == len(texts)
     lines = {}
+    wave = ""
     for text, (real, operands) in zip(texts, found, strict=True):
         parts = [_operand(name, value, text) for name, value in _OPERAND.findall(operands)]
-        lines[text] = _line(text, real, parts)
+        lines[text] = _line(text, real, parts, wave)
     return lines
 
 
@@ -258,31 +236,61 @@ def llc(llvm: Llvm, target: str, source: str, *options: str) -> str:
     return made.stdout
 
 
-def inserted(programs: Sequence[Blocks], target: str, llvm: Llvm) -> list[dict[Place, int]]:
-    """Of each program the wait states that LLVM's hazard recognizer puts before an instruction."""
-    made = llc(llvm, target, machine_ir(programs, target, llvm), "-run-pass=post-RA-hazard-rec")
-    found: list[dict[Place, int]] = []
+def put_in(
+    programs: Sequence[Blocks], target: str, llvm: Llvm, what: str = "post-RA-hazard-rec"
+) -> list[dict[Place, list[str]]]:
+    """Of each program what a pass of LLVM puts before an instruction, as machine IR."""
+    made = llc(llvm, target, machine_ir(programs, target, llvm), f"-run-pass={what}")
+    found: list[dict[Place, list[str]]] = []
+    own = _own(programs, target, llvm)
     for number, function in enumerate(made.split("\n---\n")[1:] if programs else ()):
         blocks = re.split(r"^  bb\.\d+:.*$", function.split("body:")[1], flags=re.M)[1:]
         program = programs[number]
-        before: dict[Place, int] = {}
+        before: dict[Place, list[str]] = {}
         for block, texts in enumerate(program):
             at = 0
             for line in blocks[block].splitlines():
                 line = line.strip()
                 if not line or line.startswith((";", "successors:")):
                     continue
-                nop = re.fullmatch(r"S_NOP (\d+)", line)
-                is_own = at < len(texts) and (nop is None or texts[at] == f"s_nop {nop[1]}")
-                if is_own:
+                if at < len(texts) and own[texts[at]] == _what(line):
                     at += 1
                 else:
-                    assert nop is not None, line
-                    place = number, block, at
-                    before[place] = before.get(place, 0) + int(nop[1]) + 1
+                    before.setdefault((number, block, at), []).append(line)
             assert at == len(texts), (program, blocks[block])
         found.append(before)
     assert len(found) == len(programs)
+    return found
+
+
+def _what(line: str) -> tuple[str, ...]:
+    """The opcode of a line of machine IR and the operands that an inserted one would differ in."""
+    words = line.rpartition(" = ")[2].split()
+    written = re.findall(r"\$[\w]+", line.rpartition(" = ")[0])
+    short = words[0] in ("S_NOP", "S_WAITCNT_DEPCTR", "S_WAITCNT")
+    return (words[0], *written, *(words[1:2] if short else ()))
+
+
+def _own(programs: Sequence[Blocks], target: str, llvm: Llvm) -> dict[str, tuple[str, ...]]:
+    """Instruction → what is told of it among those that are put in."""
+    texts = {text for _, text in _flat(programs)}
+    plain = {text for text in texts if _branch(text) is None}
+    ir = _lines(tuple(sorted(plain)), target, llvm)
+    return {
+        text: _what(ir[text]) if text in plain else (text.split()[0].upper(),) for text in texts
+    }
+
+
+def inserted(programs: Sequence[Blocks], target: str, llvm: Llvm) -> list[dict[Place, int]]:
+    """Of each program the wait states that LLVM's hazard recognizer puts before an instruction."""
+    found: list[dict[Place, int]] = []
+    for before in put_in(programs, target, llvm):
+        states: dict[Place, int] = {}
+        for place, lines in before.items():
+            nops = [re.fullmatch(r"S_NOP (\d+)", line) for line in lines]
+            assert all(nops), lines
+            states[place] = sum(int(nop[1]) + 1 for nop in nops if nop)
+        found.append(states)
     return found
 
 

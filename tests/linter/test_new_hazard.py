@@ -55,7 +55,7 @@ def test_it_is_listed_explained_and_in_the_table(made_up: Path) -> None:
     assert "transcendental VMEM, FLAT: reads 1 1 never" in rows
     assert "Why advice and no error: made_up (gfx942): " in explained
     assert _run(made_up, str(ROOT / "scripts" / "lint_page.py"), str(page)) == (0, "")
-    assert f"| `trans-lds` | {title} |\n" in page.read_text("utf-8")
+    assert f"| `trans-lds` | {title} (gfx942 to gfx950) |\n" in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize(("target", "needs"), [("gfx942", 2), ("gfx950", 3)])

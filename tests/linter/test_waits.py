@@ -19,6 +19,7 @@ from coasm.isa.waits import LGKM_MAX, VM_MAX
 from coasm.linter.findings import ADVICE, ERROR
 from coasm.linter.operation import VGPRS, operation
 from coasm.llvm import Llvm
+from coasm.target import processor
 from tests.linter.mir import Blocks, llc_path
 from tests.linter.mir_waits import (
     NO_WAIT,
@@ -311,7 +312,7 @@ def _lds_over_lds(program: Blocks, spot: Spot, target: str) -> bool:
     texts = program[spot[0]]
     if spot[1] >= len(texts) or not texts[spot[1]].startswith("ds_"):
         return False
-    return bool(operation(texts[spot[1]], target).writes & VGPRS)
+    return bool(operation(texts[spot[1]], processor(target).family).writes & VGPRS)
 
 
 def disagree(programs: Sequence[Blocks], target: str, llvm: Llvm) -> list[Doubt]:

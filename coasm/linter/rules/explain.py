@@ -8,7 +8,7 @@ from coasm.linter.findings import ERROR
 from coasm.linter.operation import KINDS
 from coasm.linter.rules import GROUPS, RULES
 from coasm.linter.rules.rule import Hazard, Rule, states_in
-from coasm.target import processor, with_wait_states
+from coasm.target import generations
 
 __all__ = ["explained", "in_group", "listed", "marked"]
 
@@ -53,8 +53,7 @@ def _wrapped(text: str) -> list[str]:
 
 def _table(hazards: Sequence[Hazard]) -> Iterator[str]:
     """The wait states that each row needs, below their heads; columns that say nothing left out."""
-    targets = with_wait_states()
-    columns = [processor(target).family.wait_states for target in targets]
+    columns, targets = tuple(generations()), tuple(generations().values())
     rows: list[tuple[str, ...]] = [("producer", "consumer", "", "passes", *targets, "error")]
     for hazard in hazards:
         producer = _words(hazard.producer) + _OUT.get(hazard.out, "")
@@ -65,15 +64,15 @@ def _table(hazards: Sequence[Hazard]) -> Iterator[str]:
             consumer += f", no {_words(hazard.but)}"
         passes, numbers = "", []
         for column in columns:
-            states = states_in(column, hazard.states)
+            states = hazard.states_on(column)
             if isinstance(states, Mapping):
                 passes = "/".join(map(str, states))
             numbers.append(_slashed(states))
-        sure = states_in(columns[-1], hazard.sure)
+        sure = next((s for c in columns if (s := states_in(c, hazard.sure)) is not None), None)
         error = "" if sure is None else "never" if sure == 0 else f"below {_slashed(sure)}"
         rows.append((producer, consumer, hazard.same, passes, *numbers, error))
     rows = list(dict.fromkeys(rows))
-    used = [at for at in range(len(rows[0])) if any(row[at] for row in rows[1:])]
+    used = [at for at in range(len(rows[0])) if any(row[at] not in ("", "-") for row in rows[1:])]
     widths = {at: max(len(row[at]) for row in rows) for at in used}
     for row in rows:
         yield f"  {'  '.join(row[at].ljust(widths[at]) for at in used)}".rstrip()

@@ -9,6 +9,8 @@ on hardware and do what the public tables forbid.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from coasm.descriptor import Resources
 from coasm.isa import Literal, Parsed
 from coasm.linter.findings import ADVICE
@@ -27,16 +29,38 @@ _VALU = f"LLVM GCNHazardRecognizer::checkVALUHazards; {_VALU_TABLES}"
 EXACT, OTHER_OPCODE, PART = "same registers and opcode", "same registers", "overlapping registers"
 SAME_NAME, OTHER_NAME = "same opcode", "another opcode"
 
+#: Columns: all of GFX9; those whose VGPRs an MFMA writes; from CDNA3 on.
+_GFX9 = "vega cdna1 cdna2 cdna3 cdna4"
+_MAI = "cdna2 cdna3 cdna4"
+_CDNA3 = "cdna3 cdna4"
+
+
+def _on(columns: str, *hazards: Hazard) -> tuple[Hazard, ...]:
+    """*hazards* on those *columns*."""
+    return tuple(hazard._replace(on=columns) for hazard in hazards)
+
+
+_ByColumn = dict[str, int | Mapping[int, int]]
 # By the producer's passes N. XDL: N + 3 to read A and B, N + 1 to read C, and on gfx950 one more,
 # but for N = 2 where it is not read by an XDL as C. SGEMM: N + 2 and N.
-_XDL_READ = {"gfx942": {2: 5, 4: 7, 8: 11, 16: 19}, "gfx950": {2: 5, 4: 8, 8: 12, 16: 20}}
-_XDL_C_XDL = {"gfx942": {2: 3, 4: 5, 8: 9, 16: 17}, "gfx950": {2: 4, 4: 6, 8: 10, 16: 18}}
-_XDL_C_OTHER = {"gfx942": {2: 3, 4: 5, 8: 9, 16: 17}, "gfx950": {2: 3, 4: 6, 8: 10, 16: 18}}
+_XDL_READ: _ByColumn = {
+    "cdna2 cdna3": {2: 5, 4: 7, 8: 11, 16: 19},
+    "cdna4": {2: 5, 4: 8, 8: 12, 16: 20},
+}
+_XDL_C_XDL: _ByColumn = {
+    "cdna2": {2: 2, 8: 8, 16: 16},
+    "cdna3": {2: 3, 4: 5, 8: 9, 16: 17},
+    "cdna4": {2: 4, 4: 6, 8: 10, 16: 18},
+}
+_XDL_C_OTHER: _ByColumn = {
+    "cdna2 cdna3": {2: 3, 4: 5, 8: 9, 16: 17},
+    "cdna4": {2: 3, 4: 6, 8: 10, 16: 18},
+}
 _SGEMM_READ = {2: 4, 8: 10, 16: 18}
 _SGEMM_C = {2: 2, 8: 8, 16: 16}
-_DGEMM_16_READ = {"gfx942": 11, "gfx950": 19}
-_DGEMM_16_C = {"gfx942": 9, "gfx950": 17}
-_ON_950 = {"gfx950": 2}  # what it is of is there alone
+_DGEMM_16_READ = {"cdna2 cdna3": 11, "cdna4": 19}
+_DGEMM_16_C = {"cdna2 cdna3": 9, "cdna4": 17}
+_ON_950 = {"cdna4": 2}  # what it is of is there alone
 _V = "vgprs"
 
 _END_THE_RUN = "insert s_nop 0 before it"
@@ -67,18 +91,22 @@ RULES: tuple[Rule, ...] = (
         "or an s_nop between the two.",
         _INTO_MFMA,
         hazards=(
-            Hazard("valu", _V, "mfma", "ab_first", 2, unless="dot permlane_swap"),
-            Hazard("permlane_swap", _V, "mfma", "ab_first", _ON_950).seen(
-                1,
-                "bwd_hd128_bf16_a16_psskddv (gfx950): v_permlane16_swap_b32 v61, v63, "
-                "v_mul_f32, then v_mfma_f32_32x32x16_bf16 with v[60:63] as B, 1 state of 2",
+            *_on(
+                _MAI,
+                Hazard("valu", _V, "mfma", "ab_first", 2, unless="dot permlane_swap"),
+                Hazard("permlane_swap", _V, "mfma", "ab_first", _ON_950).seen(
+                    1,
+                    "bwd_hd128_bf16_a16_psskddv (gfx950): v_permlane16_swap_b32 v61, v63, "
+                    "v_mul_f32, then v_mfma_f32_32x32x16_bf16 with v[60:63] as B, 1 state of 2",
+                ),
+                Hazard("valu", _V, "mfma", "ab_last", _ON_950, unless="dot").seen(*_LAST_OF_EIGHT),
+                Hazard("valu", _V, "mfma", "c", 2, unless="dot").seen(
+                    1,
+                    "fwd_hd128_f4f4 (gfx950): v_mov_b64, s_nop 0, "
+                    "v_smfmac_f32_16x16x128_fp8_fp8 with that C, 1 state of 2",
+                ),
             ),
-            Hazard("valu", _V, "mfma", "ab_last", _ON_950, unless="dot").seen(*_LAST_OF_EIGHT),
-            Hazard("valu", _V, "mfma", "c", 2, unless="dot").seen(
-                1,
-                "fwd_hd128_f4f4 (gfx950): v_mov_b64, s_nop 0, "
-                "v_smfmac_f32_16x16x128_fp8_fp8 with that C, 1 state of 2",
-            ),
+            *_on("cdna1", Hazard("valu", "arch vgprs", "mfma agpr_write", "reads", 2)),
         ),
     ),
     Rule(
@@ -88,7 +116,10 @@ RULES: tuple[Rule, ...] = (
         "mask, whatever its registers. EXEC written by a scalar instruction needs no states. Move "
         "independent instructions in between.",
         _INTO_MFMA,
-        hazards=(Hazard("valu", "exec", "mfma", "reads", 4),),
+        hazards=(
+            *_on(_MAI, Hazard("valu", "exec", "mfma", "reads", 4)),
+            *_on("cdna1", Hazard("valu", "exec", "mfma agpr_write", "reads", 4)),
+        ),
     ),
     Rule(
         "mfma-dot-write",
@@ -97,7 +128,7 @@ RULES: tuple[Rule, ...] = (
         "opcode that reads its result; LLVM asks for none where that is an MFMA. Three states are "
         "right by both.",
         f"{_INTO_MFMA}; LLVM checks no such pair",
-        hazards=(Hazard("dot", _V, "mfma", "ab c", 3).seen(*_DISPUTED),),
+        hazards=(*_on(_CDNA3, Hazard("dot", _V, "mfma", "ab c", 3).seen(*_DISPUTED)),),
     ),
     Rule(
         "mfma-source",
@@ -108,9 +139,9 @@ RULES: tuple[Rule, ...] = (
         "or loads in between, or insert s_nop.",
         _INTO_MFMA,
         hazards=(
-            Hazard("xdl", _V, "mfma", "ab", _XDL_READ),
-            Hazard("sgemm", _V, "mfma", "ab", _SGEMM_READ),
-            Hazard("dgemm_4x4", _V, "mfma", "ab", 6),
+            Hazard("xdl", _V, "mfma", "ab", {"cdna1": 4, **_XDL_READ}),
+            *_on(_CDNA3, Hazard("sgemm", _V, "mfma", "ab", _SGEMM_READ)),
+            *_on(_MAI, Hazard("dgemm_4x4", _V, "mfma", "ab", 6)),
             Hazard("dgemm_16x16", _V, "mfma", "ab", _DGEMM_16_READ),
         ),
     ),
@@ -122,10 +153,10 @@ RULES: tuple[Rule, ...] = (
         "the register file before the first has written it.",
         _INTO_MFMA,
         hazards=(
-            Hazard("xdl", _V, "xdl", "c", _XDL_C_XDL, same=PART),
+            Hazard("xdl", _V, "xdl", "c", {"cdna1": 2, **_XDL_C_XDL}, same=PART),
             Hazard("xdl", _V, "sgemm dgemm", "c", _XDL_C_OTHER, same=PART),
-            Hazard("sgemm", _V, "sgemm dgemm", "c", _SGEMM_C, same=PART),
-            Hazard("dgemm_4x4", _V, "sgemm dgemm", "c", 4, same=PART),
+            *_on(_CDNA3, Hazard("sgemm", _V, "sgemm dgemm", "c", _SGEMM_C, same=PART)),
+            *_on(_MAI, Hazard("dgemm_4x4", _V, "sgemm dgemm", "c", 4, same=PART)),
             Hazard("dgemm_16x16", _V, "sgemm dgemm", "c", _DGEMM_16_C, same=PART),
         ),
     ),
@@ -137,8 +168,8 @@ RULES: tuple[Rule, ...] = (
         "another instruction between the two.",
         _INTO_MFMA,
         hazards=(
-            Hazard("xdl sgemm", _V, "mfma", "c", {2: 2}, same=EXACT),
-            Hazard("dgemm_4x4", _V, "mfma", "c", 4, same=EXACT),
+            *_on(_CDNA3, Hazard("xdl sgemm", _V, "mfma", "c", {2: 2}, same=EXACT)),
+            *_on(_MAI, Hazard("dgemm_4x4", _V, "mfma", "c", 4, same=EXACT)),
         ),
     ),
     Rule(
@@ -149,10 +180,13 @@ RULES: tuple[Rule, ...] = (
         "registers are identical, newer ones for those of an overlap.",
         f"{_INTO_MFMA} (newer LLVM: getMFMAOverlappedSrcCWaitStates)",
         hazards=(
-            Hazard("xdl", _V, "xdl", "c", _XDL_C_XDL, OTHER_OPCODE).seen(*_FORWARDED),
-            Hazard("xdl", _V, "sgemm dgemm", "c", _XDL_C_OTHER, OTHER_OPCODE).seen(*_FORWARDED),
-            Hazard("sgemm", _V, "sgemm dgemm", "c", _SGEMM_C, OTHER_OPCODE).seen(*_FORWARDED),
-            Hazard("sgemm", _V, "xdl", "c", {2: 2}, OTHER_OPCODE).seen(*_FORWARDED),
+            *_on(
+                _CDNA3,
+                Hazard("xdl", _V, "xdl", "c", _XDL_C_XDL, OTHER_OPCODE).seen(*_FORWARDED),
+                Hazard("xdl", _V, "sgemm dgemm", "c", _XDL_C_OTHER, OTHER_OPCODE).seen(*_FORWARDED),
+                Hazard("sgemm", _V, "sgemm dgemm", "c", _SGEMM_C, OTHER_OPCODE).seen(*_FORWARDED),
+                Hazard("sgemm", _V, "xdl", "c", {2: 2}, OTHER_OPCODE).seen(*_FORWARDED),
+            ),
         ),
     ),
     Rule(
@@ -165,14 +199,15 @@ RULES: tuple[Rule, ...] = (
         _OUT_OF_MFMA,
         hazards=(
             Hazard("xdl", _V, "valu", "reads", _XDL_READ).seen(
-                2,
+                {_CDNA3: 2},
                 "fp8gemm_bf16_blockscale_BpreShuffle_96x128 (gfx942): "
                 "v_mfma_f32_16x16x32_fp8_fp8, two v_pk_fma_f32, then v_pk_fma_f32 reads D, 2 "
                 "states of 7",
             ),
-            Hazard("sgemm", _V, "valu", "reads", _SGEMM_READ),
-            Hazard("dgemm_4x4", _V, "valu", "reads", 6),
+            *_on(_CDNA3, Hazard("sgemm", _V, "valu", "reads", _SGEMM_READ)),
+            *_on(_MAI, Hazard("dgemm_4x4", _V, "valu", "reads", 6)),
             Hazard("dgemm_16x16", _V, "valu", "reads", _DGEMM_16_READ),
+            Hazard("xdl", _V, "agpr_read", "reads", {"cdna1": {2: 4, 8: 10, 16: 18}}),
         ),
     ),
     Rule(
@@ -184,9 +219,9 @@ RULES: tuple[Rule, ...] = (
         _OUT_OF_MFMA,
         hazards=(
             Hazard("xdl", _V, "vmem ds", "reads", _XDL_READ),
-            Hazard("sgemm", _V, "vmem ds", "reads", _SGEMM_READ),
-            Hazard("dgemm_4x4", _V, "vmem ds", "reads", 9),
-            Hazard("dgemm_16x16", _V, "vmem ds", "reads", 18),
+            *_on(_CDNA3, Hazard("sgemm", _V, "vmem ds", "reads", _SGEMM_READ)),
+            *_on(_MAI, Hazard("dgemm_4x4", _V, "vmem ds", "reads", 9)),
+            *_on(_MAI, Hazard("dgemm_16x16", _V, "vmem ds", "reads", 18)),
         ),
     ),
     Rule(
@@ -198,14 +233,15 @@ RULES: tuple[Rule, ...] = (
         _OUT_OF_MFMA,
         hazards=(
             Hazard("xdl", _V, "valu", "writes", _XDL_READ).seen(
-                {2: 1, 4: 3, 8: 6, 16: 12},
+                {_CDNA3: {2: 1, 4: 3, 8: 6, 16: 12}},
                 "fwd_hd128_bf16_rtne (gfx942): v_cndmask_b32 overwrites the D of "
                 "v_mfma_f32_32x32x8_bf16 after 7 states of 11",
             ),
             Hazard("xdl", _V, "load", "writes", _XDL_READ),
-            Hazard("sgemm", _V, "valu load", "writes", _SGEMM_READ),
-            Hazard("dgemm_4x4", _V, "valu load", "writes", 6),
+            *_on(_CDNA3, Hazard("sgemm", _V, "valu load", "writes", _SGEMM_READ)),
+            *_on(_MAI, Hazard("dgemm_4x4", _V, "valu load", "writes", 6)),
             Hazard("dgemm_16x16", _V, "valu load", "writes", _DGEMM_16_READ),
+            Hazard("xdl", _V, "agpr_write", "writes", {"cdna1": {2: 1, 8: 7, 16: 15}}),
         ),
     ),
     Rule(
@@ -215,7 +251,53 @@ RULES: tuple[Rule, ...] = (
         "writes these registers meanwhile changes what is accumulated. A and B are read at issue "
         "and need no states.",
         _OUT_OF_MFMA,
-        hazards=(Hazard("xdl", "c_apart", "valu load", "writes", {2: 1, 4: 3, 8: 7, 16: 15}),),
+        hazards=(
+            *_on(_MAI, Hazard("xdl", "c_apart", "valu load", "writes", {2: 1, 4: 3, 8: 7, 16: 15})),
+            Hazard("xdl", "c_apart", "agpr_write", "writes", {"cdna1": {8: 5, 16: 13}}),
+        ),
+    ),
+    Rule(
+        "agpr-write",
+        "an AGPR is used right behind the move that wrote it",
+        "On CDNA1 AGPRs are apart from the VGPRs: v_accvgpr_write puts a value there late, and an "
+        "MFMA or v_accvgpr_read that follows too closely gets the old one. Three states are "
+        "needed, one where it is C.",
+        "LLVM GCNHazardRecognizer::checkMAIHazards908",
+        hazards=(
+            Hazard("agpr_write", "agprs", "mfma", "ab", {"cdna1": 3}),
+            Hazard("agpr_write", "agprs", "mfma", "c", {"cdna1": 1}),
+            Hazard("agpr_write", "agprs", "agpr_read", "reads", {"cdna1": 3}),
+            Hazard("agpr_write", "agprs", "agpr_write", "writes", {"cdna1": 3}),
+        ),
+    ),
+    Rule(
+        "agpr-memory",
+        "memory reads a VGPR that was just moved out of an AGPR",
+        "On CDNA1 a memory instruction takes its VGPRs before a v_accvgpr_read ahead of it has "
+        "written them; and with a move of AGPRs in between it does not wait for another VALU "
+        "instruction either. Two states are needed behind that which writes.",
+        "LLVM GCNHazardRecognizer::checkMAILdStHazards",
+        hazards=(
+            Hazard("agpr_read", _V, "vmem ds", "reads", {"cdna1": 2}),
+            Hazard(
+                "valu",
+                _V,
+                "vmem ds",
+                "reads",
+                {"cdna1": 2},
+                unless="agpr_read agpr_write",
+                through="agpr_read agpr_write",
+            ),
+        ),
+    ),
+    Rule(
+        "dgemm-memory",
+        "memory reads a VGPR of a VALU with an f64 MFMA in between",
+        "On CDNA2 a memory instruction waits for the VALU instruction that writes its VGPRs, but "
+        "not where an f64 MFMA stands between the two. Two states are needed behind that which "
+        "writes.",
+        "LLVM GCNHazardRecognizer::checkMAIVALUHazards (DMFMABetweenVALUWriteVMEMRead)",
+        hazards=(Hazard("valu", _V, "vmem ds", "reads", {"cdna2": 2}, through="dgemm"),),
     ),
     Rule(
         "dgemm-fma",
@@ -223,7 +305,7 @@ RULES: tuple[Rule, ...] = (
         "f64 MFMAs and v_fma_f64 share a pipe, whatever their registers. Put two other "
         "instructions or s_nop 1 in between.",
         _OUT_OF_MFMA,
-        hazards=(Hazard("dgemm", "f64 pipe", "f64_fma", "reads", 2),),
+        hazards=(*_on(_MAI, Hazard("dgemm", "f64 pipe", "f64_fma", "reads", 2)),),
     ),
     Rule(
         "dot-read",
@@ -233,8 +315,11 @@ RULES: tuple[Rule, ...] = (
         "the old value.",
         _OUT_OF_MFMA,
         hazards=(
-            Hazard("dot", _V, "valu vmem ds", "reads", 3, same=OTHER_NAME),
-            Hazard("dot", _V, "dot", "ab", 3, same=SAME_NAME),
+            *_on(
+                _MAI,
+                Hazard("dot", _V, "valu vmem ds", "reads", 3, same=OTHER_NAME),
+                Hazard("dot", _V, "dot", "ab", 3, same=SAME_NAME),
+            ),
         ),
     ),
     Rule(
@@ -243,7 +328,7 @@ RULES: tuple[Rule, ...] = (
         "A v_dot* writes later than other VALU instructions: what another one or a load writes to "
         "the same register less than three wait states behind it is lost.",
         _OUT_OF_MFMA,
-        hazards=(Hazard("dot", _V, "valu load", "writes", 3, same=OTHER_NAME),),
+        hazards=(*_on(_MAI, Hazard("dot", _V, "valu load", "writes", 3, same=OTHER_NAME)),),
     ),
     Rule(
         "valu-sgpr-vmem",
@@ -253,11 +338,14 @@ RULES: tuple[Rule, ...] = (
         "goes to the old address. Scalars written by SALU need no states.",
         f"LLVM GCNHazardRecognizer::checkVMEMHazards; {_VALU_TABLES}",
         hazards=(
-            Hazard("valu", "sgprs", "vmem", "reads", 5, unless="readlane"),
-            Hazard("readlane", "sgprs", "vmem", "reads", 5).seen(
-                2,
-                "allreduce_rmsnorm_N8192 (gfx942): v_readlane_b32 s8, two scalar "
-                "instructions, then buffer_store_dwordx4 through s[8:11], 2 states of 5",
+            *_on(
+                _GFX9,
+                Hazard("valu", "sgprs", "vmem", "reads", 5, unless="readlane"),
+                Hazard("readlane", "sgprs", "vmem", "reads", 5).seen(
+                    2,
+                    "allreduce_rmsnorm_N8192 (gfx942): v_readlane_b32 s8, two scalar "
+                    "instructions, then buffer_store_dwordx4 through s[8:11], 2 states of 5",
+                ),
             ),
         ),
     ),
@@ -267,7 +355,7 @@ RULES: tuple[Rule, ...] = (
         "LLVM treats EXEC as an operand of memory instructions and keeps five wait states behind a "
         "v_cmpx; the ISA guide has no such row.",
         "LLVM GCNHazardRecognizer::checkVMEMHazards; not in the ISA guides",
-        hazards=(Hazard("valu", "exec", "vmem", "reads", 5).seen(*_DISPUTED),),
+        hazards=(*_on(_GFX9, Hazard("valu", "exec", "vmem", "reads", 5).seen(*_DISPUTED)),),
     ),
     Rule(
         "valu-sgpr-constant",
@@ -276,11 +364,14 @@ RULES: tuple[Rule, ...] = (
         "it has been written. Two wait states are needed; scalars written by SALU need none.",
         f"LLVM GCNHazardRecognizer::checkVALUHazards (VDecCoExec); {_VALU_TABLES}",
         hazards=(
-            Hazard("valu", "sgprs", "valu", "constant", 2, unless="readlane"),
-            Hazard("readlane", "sgprs", "valu", "constant", 2).seen(
-                0,
-                "topksoftmax_4x128x8 (gfx942): v_readlane_b32 s20, then v_mov_b32 v16, "
-                "s20, no state",
+            *_on(
+                _CDNA3,
+                Hazard("valu", "sgprs", "valu", "constant", 2, unless="readlane"),
+                Hazard("readlane", "sgprs", "valu", "constant", 2).seen(
+                    0,
+                    "topksoftmax_4x128x8 (gfx942): v_readlane_b32 s20, then v_mov_b32 v16, "
+                    "s20, no state",
+                ),
             ),
         ),
     ),
@@ -290,7 +381,7 @@ RULES: tuple[Rule, ...] = (
         "LLVM keeps two wait states also where the scalar is a carry-in or the mask of v_cndmask; "
         "the ISA guide asks for none there.",
         "LLVM GCNHazardRecognizer::checkVALUHazards; not in the ISA guides",
-        hazards=(Hazard("valu", "sgprs", "valu", "mask", 2).seen(*_DISPUTED),),
+        hazards=(*_on(_CDNA3, Hazard("valu", "sgprs", "valu", "mask", 2).seen(*_DISPUTED)),),
     ),
     Rule(
         "valu-sgpr-lane",
@@ -298,7 +389,7 @@ RULES: tuple[Rule, ...] = (
         "v_readlane and v_writelane read the number of the lane before the scalar result of a VALU "
         "instruction has been written, and take another lane. Four wait states are needed.",
         f"LLVM GCNHazardRecognizer::checkRWLaneHazards; {_VALU_TABLES}",
-        hazards=(Hazard("valu", "sgprs", "lane_select", "lane", 4),),
+        hazards=(*_on(_GFX9, Hazard("valu", "sgprs", "lane_select", "lane", 4)),),
     ),
     Rule(
         "valu-vcc-div-fmas",
@@ -306,7 +397,7 @@ RULES: tuple[Rule, ...] = (
         "v_div_fmas takes VCC as an operand that is not interlocked: after a v_div_scale or v_cmp "
         "that writes VCC it scales by the old bits. Four wait states are needed.",
         f"LLVM GCNHazardRecognizer::checkDivFMasHazards; {_VALU_TABLES}",
-        hazards=(Hazard("valu", "vcc", "div_fmas", "reads", 4),),
+        hazards=(*_on(_GFX9, Hazard("valu", "vcc", "div_fmas", "reads", 4)),),
     ),
     Rule(
         "valu-exec-lane",
@@ -314,7 +405,7 @@ RULES: tuple[Rule, ...] = (
         "v_readlane, v_readfirstlane and v_writelane use EXEC before a v_cmpx ahead of them has "
         "written it. Four wait states are needed.",
         _VALU,
-        hazards=(Hazard("valu", "exec", "rwlane", "reads", 4),),
+        hazards=(*_on(_CDNA3, Hazard("valu", "exec", "rwlane", "reads", 4)),),
     ),
     Rule(
         "valu-exec-constant",
@@ -322,7 +413,7 @@ RULES: tuple[Rule, ...] = (
         "As a mask EXEC is interlocked, as an operand it is not: the VALU gets the value from "
         "before the v_cmpx. Two wait states are needed.",
         _VALU,
-        hazards=(Hazard("valu", "exec", "valu", "exec_data", 2),),
+        hazards=(*_on(_CDNA3, Hazard("valu", "exec", "valu", "exec_data", 2)),),
     ),
     Rule(
         "valu-exec-dpp",
@@ -330,7 +421,7 @@ RULES: tuple[Rule, ...] = (
         "DPP decides by EXEC which lanes it may take data from, earlier than other instructions "
         "use it. Five wait states are needed behind a v_cmpx.",
         f"LLVM GCNHazardRecognizer::checkDPPHazards; {_VALU_TABLES}",
-        hazards=(Hazard("valu", "exec", "dpp", "reads", 5),),
+        hazards=(*_on(_GFX9, Hazard("valu", "exec", "dpp", "reads", 5)),),
     ),
     Rule(
         "valu-zero-flag",
@@ -339,8 +430,11 @@ RULES: tuple[Rule, ...] = (
         "to date; LLVM never emits such an operand and checks nothing.",
         f"{_VALU_TABLES}; none in LLVM",
         hazards=(
-            Hazard("valu", "vcc", "valu", "zero_flag", 5).seen(*_DISPUTED),
-            Hazard("valu", "exec", "valu", "zero_flag", 5).seen(*_DISPUTED),
+            *_on(
+                _GFX9,
+                Hazard("valu", "vcc", "valu", "zero_flag", 5).seen(*_DISPUTED),
+                Hazard("valu", "exec", "valu", "zero_flag", 5).seen(*_DISPUTED),
+            ),
         ),
     ),
     Rule(
@@ -349,7 +443,7 @@ RULES: tuple[Rule, ...] = (
         "The value is read across lanes before the forwarding network has it. One wait state is "
         "needed.",
         _VALU,
-        hazards=(Hazard("valu", _V, "readlane", "reads", 1),),
+        hazards=(*_on(_CDNA3, Hazard("valu", _V, "readlane", "reads", 1)),),
     ),
     Rule(
         "valu-dpp",
@@ -359,20 +453,23 @@ RULES: tuple[Rule, ...] = (
         "reads and for its old destination.",
         f"LLVM GCNHazardRecognizer::checkDPPHazards; {_VALU_TABLES}",
         hazards=(
-            Hazard("valu", _V, "dpp", "shifted", 2, unless="constant_move").seen(
-                1,
-                "pa_bf16_pertokenFp8_gqa16_2tg_4w (gfx942): v_cndmask_b32 v120, "
-                "v_cndmask_b32, then v_mov_b32_dpp reads v120, 1 state of 2",
-            ),
-            Hazard("constant_move", _V, "dpp", "shifted", 2).seen(
-                0,
-                "pa_a16w16_f16 (gfx942): v_mov_b32 v9, -1, then v_mov_b32_dpp v9, v9 "
-                "row_shl:8, no state",
-            ),
-            Hazard("valu", _V, "dpp", "reads", 2).seen(
-                0,
-                "gemm_a8w8_m128_noSplitK (gfx942): v_mul_f32 v100, then v_mul_f32_dpp "
-                "with v100 as src1, no state; LLVM counts src1 and the old destination too",
+            *_on(
+                _GFX9,
+                Hazard("valu", _V, "dpp", "shifted", 2, unless="constant_move").seen(
+                    1,
+                    "pa_bf16_pertokenFp8_gqa16_2tg_4w (gfx942): v_cndmask_b32 v120, "
+                    "v_cndmask_b32, then v_mov_b32_dpp reads v120, 1 state of 2",
+                ),
+                Hazard("constant_move", _V, "dpp", "shifted", 2).seen(
+                    0,
+                    "pa_a16w16_f16 (gfx942): v_mov_b32 v9, -1, then v_mov_b32_dpp v9, v9 "
+                    "row_shl:8, no state",
+                ),
+                Hazard("valu", _V, "dpp", "reads", 2).seen(
+                    0,
+                    "gemm_a8w8_m128_noSplitK (gfx942): v_mul_f32 v100, then v_mul_f32_dpp "
+                    "with v100 as src1, no state; LLVM counts src1 and the old destination too",
+                ),
             ),
         ),
     ),
@@ -382,7 +479,7 @@ RULES: tuple[Rule, ...] = (
         "LLVM counts a load among the writers that DPP has to keep away from, and its s_waitcnt "
         "only as one state. The counter already says that the data is there.",
         "LLVM GCNHazardRecognizer::checkDPPHazards; not in the ISA guides",
-        hazards=(Hazard("load", _V, "dpp", "reads", 2).seen(*_DISPUTED),),
+        hazards=(*_on(_GFX9, Hazard("load", _V, "dpp", "reads", 2).seen(*_DISPUTED)),),
     ),
     Rule(
         "permlane-swap",
@@ -409,7 +506,7 @@ RULES: tuple[Rule, ...] = (
         "v_permlane16_swap and v_permlane32_swap use EXEC before a v_cmpx ahead of them has "
         "written it. Four wait states are needed.",
         "LLVM GCNHazardRecognizer::checkPermlaneHazards; CDNA4 ISA guide, table 11",
-        hazards=(Hazard("valu", "exec", "permlane_swap", "reads", {"gfx950": 4}),),
+        hazards=(Hazard("valu", "exec", "permlane_swap", "reads", {"cdna4": 4}),),
     ),
     Rule(
         "trans",
@@ -418,7 +515,7 @@ RULES: tuple[Rule, ...] = (
         "instructions, and an ordinary VALU instruction right behind one reads the old value. One "
         "wait state is needed; another transcendental, a store or an LDS instruction needs none.",
         f"LLVM GCNHazardRecognizer::checkVALUHazards (TransForwarding); {_VALU_TABLES}",
-        hazards=(Hazard("trans", _V, "valu mfma", "sources", 1, but="trans"),),
+        hazards=(*_on(_CDNA3, Hazard("trans", _V, "valu mfma", "sources", 1, but="trans")),),
     ),
     Rule(
         "sub-dword",
@@ -428,13 +525,16 @@ RULES: tuple[Rule, ...] = (
         "wait state is needed.",
         f"LLVM GCNHazardRecognizer::checkVALUHazards (getDstSelForwardingOperand); {_VALU_TABLES}",
         hazards=(
-            Hazard("sub_dword", _V, "valu", "touches", 1),
-            Hazard("sub_dword", _V, "mfma", "ab_first c writes", 1),
-            Hazard("sub_dword", _V, "mfma", "ab_last", {"gfx950": 1}).seen(*_LAST_OF_EIGHT),
-            Hazard("mix_half", _V, "valu mfma", "touches", 1).seen(
-                0,
-                "what LLVM 22 and older compile: v_fma_mixlo_f16 v34, then v_bfi_b32 "
-                "reads v34, no state; newer LLVM only",
+            *_on(
+                _CDNA3,
+                Hazard("sub_dword", _V, "valu", "touches", 1),
+                Hazard("sub_dword", _V, "mfma", "ab_first c writes", 1),
+                Hazard("sub_dword", _V, "mfma", "ab_last", {"cdna4": 1}).seen(*_LAST_OF_EIGHT),
+                Hazard("mix_half", _V, "valu mfma", "touches", 1).seen(
+                    0,
+                    "what LLVM 22 and older compile: v_fma_mixlo_f16 v34, then v_bfi_b32 "
+                    "reads v34, no state; newer LLVM only",
+                ),
             ),
         ),
     ),
@@ -447,12 +547,16 @@ RULES: tuple[Rule, ...] = (
         "LLVM GCNHazardRecognizer::createsVALUHazard, checkSOFFSETWindowVALUHazardsHelper (newer "
         f"LLVM; LLVM 22 and the guides ask for none with an SGPR offset); {_VALU_TABLES}",
         hazards=(
-            Hazard("wide_store", "data", "valu mfma", "writes", 2),
-            Hazard("wide_store_soffset", "data", "valu mfma", "writes", 1).seen(
-                0,
-                "f4gemm_bf16_per1x32Fp4_noBpreShuffle_256x256 (gfx950): "
-                "buffer_store_dwordx4 v[44:47] … s51, then v_cvt_pk_bf16_f32 v44, no state",
+            *_on(_CDNA3, Hazard("wide_store", "data", "valu mfma", "writes", 2)),
+            *_on(
+                _CDNA3,
+                Hazard("wide_store_soffset", "data", "valu mfma", "writes", 1).seen(
+                    0,
+                    "f4gemm_bf16_per1x32Fp4_noBpreShuffle_256x256 (gfx950): "
+                    "buffer_store_dwordx4 v[44:47] … s51, then v_cvt_pk_bf16_f32 v44, no state",
+                ),
             ),
+            Hazard("wide_store", "data", "valu mfma", "writes", {"vega cdna1 cdna2": 1}),
         ),
     ),
     Rule(
@@ -462,7 +566,12 @@ RULES: tuple[Rule, ...] = (
         "asks for none, for the load's result comes much later.",
         f"{_VALU_TABLES}; not in LLVM",
         hazards=(
-            Hazard("wide_store wide_store_soffset", "data", "load", "writes", 1).seen(*_DISPUTED),
+            *_on(
+                _CDNA3,
+                Hazard("wide_store wide_store_soffset", "data", "load", "writes", 1).seen(
+                    *_DISPUTED
+                ),
+            ),
         ),
     ),
     Rule(
@@ -472,12 +581,15 @@ RULES: tuple[Rule, ...] = (
         "write has not yet arrived. One wait state is needed.",
         f"LLVM GCNHazardRecognizer::checkReadM0Hazards; {_VALU_TABLES}",
         hazards=(
-            Hazard("salu", "m0", "m0_reader", "reads", 1, but="lds_dma"),
-            Hazard("salu", "m0", "lds_dma", "reads", 1).seen(
-                0,
-                "most kernels that load to LDS, "
-                "bf16gemm_fp32bf16_tn_96x64_bshuffle_splitk (gfx942) for one: s_add_u32 m0, then "
-                "buffer_load_dword … lds, no state",
+            *_on(
+                _GFX9,
+                Hazard("salu", "m0", "m0_reader", "reads", 1, but="lds_dma"),
+                Hazard("salu", "m0", "lds_dma", "reads", 1).seen(
+                    0,
+                    "most kernels that load to LDS, "
+                    "bf16gemm_fp32bf16_tn_96x64_bshuffle_splitk (gfx942) for one: s_add_u32 m0, "
+                    "then buffer_load_dword … lds, no state",
+                ),
             ),
         ),
     ),
@@ -487,7 +599,9 @@ RULES: tuple[Rule, ...] = (
         "s_setreg takes effect late: an s_getreg of the same register reads the old value, and a "
         "second s_setreg may be lost. Two wait states are needed; another register needs none.",
         f"LLVM GCNHazardRecognizer::checkSetRegHazards, checkGetRegHazards; {_VALU_TABLES}",
-        hazards=(Hazard("setreg", "hardware register", "setreg getreg", "touches", 2),),
+        hazards=(
+            *_on(_GFX9, Hazard("setreg", "hardware register", "setreg getreg", "touches", 2)),
+        ),
     ),
     Rule(
         "setreg-rfe",
@@ -495,7 +609,7 @@ RULES: tuple[Rule, ...] = (
         "The return from the trap handler uses TRAPSTS before the write to it has arrived. One "
         "wait state is needed.",
         f"LLVM GCNHazardRecognizer::checkRFEHazards; {_VALU_TABLES}",
-        hazards=(Hazard("setreg", "hardware register", "rfe", "reads", 1),),
+        hazards=(*_on(_GFX9, Hazard("setreg", "hardware register", "rfe", "reads", 1)),),
     ),
     Rule(
         "vskip",
@@ -504,8 +618,11 @@ RULES: tuple[Rule, ...] = (
         "instructions, or an s_getreg of MODE, see the old setting.",
         f"{_VALU_TABLES}; none in LLVM",
         hazards=(
-            Hazard("setvskip", "hardware register", "getreg", "reads", 2).seen(*_DISPUTED),
-            Hazard("setreg", "vskip", "valu mfma vmem ds", "reads", 2).seen(*_DISPUTED),
+            *_on(
+                _GFX9,
+                Hazard("setvskip", "hardware register", "getreg", "reads", 2).seen(*_DISPUTED),
+                Hazard("setreg", "vskip", "valu mfma vmem ds", "reads", 2).seen(*_DISPUTED),
+            ),
         ),
     ),
     Rule(
