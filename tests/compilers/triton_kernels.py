@@ -3,40 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-import ml_dtypes
 import numpy as np
 import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
-__all__ = ["CASES", "Case"]
+from tests.compilers.cases import TYPES, Case, empty, numbers
 
-TYPES: dict[str, Any] = {
-    "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "fp32": np.float32, "fp64": np.float64,
-    "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8,
-    "fp8e5": ml_dtypes.float8_e5m2, "fp8e4nv": ml_dtypes.float8_e4m3fn,
-    "fp8e5b16": ml_dtypes.float8_e5m2fnuz, "fp8e4b8": ml_dtypes.float8_e4m3fnuz,
-}  # fmt: skip
-
-
-class Case(NamedTuple):
-    """A kernel, its arguments with their Triton types, and the last argument as NumPy has it.
-
-    ``tolerance`` is relative, or to 0.1 where that is larger; 0: equal but for the bits of NaNs.
-    """
-
-    name: str
-    kernel: Any
-    arguments: tuple[tuple[str, Any], ...]
-    constants: dict[str, Any]
-    want: np.ndarray[Any, Any]
-    grid: tuple[int, ...] = (1,)
-    warps: int = 4
-    tolerance: float = 0.0
-    targets: tuple[str, ...] = ("gfx942", "gfx950")
-    options: dict[str, Any] = {}  # noqa: RUF012
+__all__ = ["cases"]
 
 
 @triton.jit
@@ -186,19 +162,6 @@ def collatz(x, o, B: tl.constexpr):
     tl.store(o + p, count)
 
 
-def _numbers(kind: str, count: int, seed: int, spread: float = 4.0) -> np.ndarray[Any, Any]:
-    draw = np.random.default_rng(seed)
-    dtype = TYPES[kind]
-    if kind[0] in "iu":
-        limits = np.iinfo(dtype)
-        return draw.integers(limits.min, limits.max, count, dtype=dtype, endpoint=True)
-    return (draw.standard_normal(count) * spread).astype(dtype)
-
-
-def _out(values: Any, kind: str) -> tuple[str, np.ndarray[Any, Any]]:
-    return "*" + kind, np.zeros(np.asarray(values).shape, TYPES[kind])
-
-
 def _wide(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return values.astype(np.float64 if values.dtype != np.float64 else np.longdouble)
 
@@ -226,7 +189,7 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _binary(op: str, kind: str, tolerance: float = 0.0) -> Case:
-    x, y = _numbers(kind, 1000, 1), _numbers(kind, 1000, 2)
+    x, y = numbers(kind, 1000, 1), numbers(kind, 1000, 2)
     if kind[0] == "i" and op in ("floor_div", "rem"):
         y = np.where((y == 0) | (y == -1), y.dtype.type(3), y)
     if op == "exact_div":
@@ -237,7 +200,7 @@ def _binary(op: str, kind: str, tolerance: float = 0.0) -> Case:
             want = _BINARY[op](x.astype(np.float32), y.astype(np.float32)).astype(x.dtype)
         else:
             want = _BINARY[op](x, y)
-    arguments = (("*" + kind, x), ("*" + kind, y), _out(want, kind), ("i32", 1000))
+    arguments = (("*" + kind, x), ("*" + kind, y), empty(want, kind), ("i32", 1000))
     return Case(f"{op}_{kind}", binary, arguments, {"OP": op, "B": 256}, want, (4,), 4, tolerance)
 
 
@@ -249,13 +212,13 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
 
 
 def _unary(op: str, kind: str) -> Case:
-    x = _numbers(kind, 700, 3)
+    x = numbers(kind, 700, 3)
     if op in ("log", "log1p", "rsqrt", "sqrt"):
         x = np.abs(x)
     want = _UNARY[op](x.astype(np.float64)).astype(x.dtype)
     exact = op in ("floor", "sqrt")
     tolerance = 0.0 if exact else (1e-5 if kind == "fp32" else 1e-13)
-    arguments = (("*" + kind, x), _out(want, kind), ("i32", 700))
+    arguments = (("*" + kind, x), empty(want, kind), ("i32", 700))
     return Case(f"{op}_{kind}", unary, arguments, {"OP": op, "B": 256}, want, (3,), 4, tolerance)
 
 
@@ -263,15 +226,15 @@ def _cast(source: str, target: str, targets: tuple[str, ...] = ("gfx942", "gfx95
     if source.startswith("fp8"):
         x = np.arange(512).astype(np.uint8).view(TYPES[source])
     else:
-        x = _numbers(source, 512, 4, 30.0)
+        x = numbers(source, 512, 4, 30.0)
     narrow = x.astype(np.float32) if "8" in source + target and source[0] != "i" else x
     want = narrow.astype(TYPES[target])
-    arguments = (("*" + source, x), _out(want, target))
+    arguments = (("*" + source, x), empty(want, target))
     return Case(f"{source}_{target}", cast, arguments, {"B": 256}, want, (2,), targets=targets)
 
 
 def _reduce(op: str, kind: str, rows: int, columns: int, axis: int, warps: int) -> Case:
-    x = _numbers(kind, rows * columns, 5).reshape(rows, columns)
+    x = numbers(kind, rows * columns, 5).reshape(rows, columns)
     if kind[0] not in "iu" and op in ("sum", "cumsum"):
         x = np.rint(x.astype(np.float32)).astype(x.dtype)
     functions: dict[str, Callable[[], Any]] = {
@@ -282,7 +245,7 @@ def _reduce(op: str, kind: str, rows: int, columns: int, axis: int, warps: int) 
     }  # fmt: skip
     want = functions[op]()
     out = "i32" if op == "argmax" else kind
-    arguments = (("*" + kind, x), _out(want, out))
+    arguments = (("*" + kind, x), empty(want, out))
     constants = {"OP": op, "R": rows, "C": columns, "AXIS": axis}
     name = f"{op}_{kind}_{rows}x{columns}_{axis}"
     return Case(name, reduce, arguments, constants, want, (1,), warps)
@@ -294,7 +257,7 @@ def _matmul(kind: str, out: str, size: int, deep: int, **more: Any) -> Case:
     draw = np.random.default_rng(6)
     x, y = (draw.integers(-4, 5, shape).astype(TYPES[kind]) for shape in ((m, k), (k, n)))
     want = (x.astype(np.float64) @ y.astype(np.float64)).astype(TYPES[out])
-    arguments = (("*" + kind, x), ("*" + kind, y), _out(want, out))
+    arguments = (("*" + kind, x), ("*" + kind, y), empty(want, out))
     arguments += tuple(("i32", value) for value in (m, n, k))
     acc = {"i32": tl.int32, "fp64": tl.float64}.get(out, tl.float32)
     constants = {"S": size, "SK": deep, "ACC": acc, "ZERO": 0 if kind[0] == "i" else 0.0}
@@ -311,33 +274,34 @@ def _others() -> Iterator[Case]:
         x = draw.standard_normal((5, 200)).astype(np.float32).astype(TYPES[kind])
         e = np.exp(_wide(x) - _wide(x).max(1, keepdims=True))
         want = (e / e.sum(1, keepdims=True)).astype(x.dtype)
-        arguments = (("*" + kind, x), _out(want, kind), ("i32", 200))
+        arguments = (("*" + kind, x), empty(want, kind), ("i32", 200))
         yield Case(f"softmax_{kind}", softmax, arguments, {"B": 256}, want, (5,), 2, tolerance)
     for kind, axis in (("fp32", 0), ("i8", 1), ("i64", 0)):
-        x = _numbers(kind, 2048, 8).reshape(32, 64)
+        x = numbers(kind, 2048, 8).reshape(32, 64)
         at = draw.integers(0, (32, 64)[axis], (32, 64)).astype(np.int32)
         want = np.take_along_axis(x, at.astype(np.int64), axis)
-        arguments = (("*" + kind, x), ("*i32", at), _out(want, kind))
+        arguments = (("*" + kind, x), ("*i32", at), empty(want, kind))
         constants = {"R": 32, "C": 64, "AXIS": axis}
         yield Case(f"gather_{kind}_{axis}", gather, arguments, constants, want)
     for kind in ("fp32", "fp16", "bf16", "i32", "i64"):
         x = draw.integers(-3, 4, 512).astype(TYPES[kind])
         place = np.arange(512) % 7
         want = np.array([x[place == at].astype(np.float64).sum() for at in range(8)], TYPES[kind])
-        arguments = (("*" + kind, x), _out(want, kind))
+        arguments = (("*" + kind, x), empty(want, kind))
         yield Case(f"atomic_{kind}", atomic, arguments, {"B": 256}, want, (2,))
     x = draw.integers(0, 64, 1024).astype(np.int32)
     want = np.bincount(x, minlength=64).astype(np.int32)
-    yield Case("histogram", histogram, (("*i32", x), _out(want, "i32")), {"B": 256}, want, (4,))
+    yield Case("histogram", histogram, (("*i32", x), empty(want, "i32")), {"B": 256}, want, (4,))
     x = np.arange(1, 513, dtype=np.int32)
     a, want = x.astype(np.int64), np.zeros(512, np.int32)
     for _ in range(40):
         a = np.where(a == 1, a, np.where(a % 2 == 0, a // 2, 3 * a + 1))
         want += (a != 1).astype(np.int32)
-    yield Case("collatz", collatz, (("*i32", x), _out(want, "i32")), {"B": 256}, want, (2,))
+    yield Case("collatz", collatz, (("*i32", x), empty(want, "i32")), {"B": 256}, want, (2,))
 
 
-def _cases() -> Iterator[Case]:
+def cases() -> Iterator[Case]:
+    """All of them."""
     for kind in ("fp32", "fp16", "bf16", "i8", "i64"):
         for op in ("add", "mul"):
             yield _binary(op, kind)
@@ -366,6 +330,3 @@ def _cases() -> Iterator[Case]:
     yield _matmul("i8", "i32", 16, 16, options={"matrix_instr_nonkdim": 4})
     yield _matmul("bf16", "fp32", 16, 32, options={"num_stages": 1})
     yield from _others()
-
-
-CASES = tuple(_cases())

@@ -55,14 +55,18 @@ def test_measured(llvm: Llvm, body: str, want: tuple[int, int]) -> None:
     [
         ("v_add_u16 v20, 1.0, v2", "16-bit integer"),
         ("v_lshlrev_b16_e64 v20, v2, -2.0", "16-bit integer"),
-        ("v_pk_mul_f32 v[20:21], v[2:3], 2.0", "high half of a constant"),
-        ("v_pk_fma_f32 v[20:21], v[2:3], v[4:5], 4 op_sel_hi:[1,1,1]", "high half of a constant"),
         ("v_add_f32_sdwa v20, 1.0, v2 dst_sel:DWORD src0_sel:WORD_1 src1_sel:DWORD", "SDWA"),
     ],
 )
 def test_what_is_not_known_is_refused(llvm: Llvm, instruction: str, reason: str) -> None:
     with pytest.raises(EmulationError, match=reason):
         _result(llvm, instruction)
+
+
+def test_both_halves_of_a_constant_are_the_constant(llvm: Llvm) -> None:
+    """What Triton 3.9 compiles `<poison, 1.0> + x` to, so read by LLVM."""
+    body = "v_mov_b32 v2, 1.0\nv_mov_b32 v3, 2.0\nv_pk_add_f32 v[20:21], v[2:3], 1.0"
+    assert _result(llvm, body) == (0x40000000, 0x40400000)
 
 
 def test_a_scalar_pair_is_selected_like_any_other(llvm: Llvm) -> None:

@@ -73,6 +73,16 @@ def test_a_wait_that_is_too_weak_by_one(llvm: Llvm) -> None:
     fails(llvm, body.format(1, "v3"), "v3 still waits", "vmcnt(0)")
 
 
+def test_more_loads_than_the_counter_counts(llvm: Llvm) -> None:
+    """vmcnt has 6 bits: the 64th load goes out when the first has ended."""
+    load = "global_load_dword v{}, v1, s[4:5]\n"
+    body = load.format(2) + load.format(3) + load.format(4) * 61
+    fails(llvm, body + "v_mov_b32 v5, v2", "v2 still waits", "vmcnt(62)")
+    fails(llvm, body + load.format(4) + "v_mov_b32 v5, v3", "v3 still waits", "vmcnt(62)")
+    co = assemble(llvm, HEAD + body + load.format(4) + "v_mov_b32 v5, v2\ns_endpgm")
+    run(llvm, co, "k", [np.zeros(64, np.uint32)])
+
+
 def test_overwriting_a_register_that_waits(llvm: Llvm) -> None:
     fails(llvm, "global_load_dword v2, v1, s[4:5]\nv_mov_b32 v2, 0", "v2 still waits")
 

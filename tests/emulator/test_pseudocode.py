@@ -30,7 +30,6 @@ MODES = (
 #: Forms that LLVM's assembler takes and the emulator refuses, with the reason.
 REFUSED = {
     "DPP that leaves out lanes of a carry": "what becomes of the carries is not written anywhere",
-    "the high half of a constant operand": "no compiler selects it and no manual says what it is",
     "the operand src_scc": "a packed operation on SCC",
     "the modifier clamp of v_cvt_pk": "a clamp of bfloat16",
     "the modifier clamp of v_(div_scale|dot2c)": "a clamp of what is no plain float",

@@ -223,8 +223,8 @@ class Blocks:
         step = row.build(context, taken)
         check_taken(taken, context.seen, row.inert)
         context.check_index(parsed)
-        if row.note:
-            self.notes[row.note] = None
+        for note in filter(None, (row.note, context.doubt)):
+            self.notes[note] = None
         return step
 
 

@@ -103,8 +103,12 @@ class _Planner:
         land: Callable[[Shared, int], Step],
         address: int,
     ) -> tuple[Flight, ...]:
-        """The hardware holds an operation back while its counter is full: the oldest has ended."""
-        while len(queue) > most + 2 and not queue[0].mask:
+        """The hardware holds an operation back while its counter is full: the oldest has ended.
+
+        Which one that is of those that end in any order, nobody knows.
+        """
+        in_order = all(flight.ordered for flight in queue)
+        while len(queue) > most + 1 and (in_order or not queue[0].mask):
             if queue[0].writes_lds:
                 self.add(land(self.shared, 1), address)
             queue = queue[1:]

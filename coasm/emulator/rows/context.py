@@ -68,7 +68,8 @@ class Context:
     that the SCC the instruction sets is read. ``seen`` are the registers and constants that were
     taken of the instruction so far (see :mod:`~coasm.emulator.rows.taken`), ``indexes`` the bits of
     VGPR index mode that its builder applies. A builder sets ``writes_lds_late`` where the step puts
-    what it writes to LDS into a queue of the group, to be done at the wait that covers it.
+    what it writes to LDS into a queue of the group, to be done at the wait that covers it, and
+    ``doubt`` where how it stands here, not each of its kind, is known less than exactly.
     """
 
     def __init__(self, shared: Shared, mode: int, index: int) -> None:
@@ -82,11 +83,13 @@ class Context:
         self.access = Access(frozenset(), frozenset())
         self.seen: set[Operand | int] = set()
         self.indexes = 0
+        self.doubt = ""
 
     def begin(self) -> None:
         """Another instruction: nothing of it is taken yet."""
         self.seen.clear()
         self.indexes = 0
+        self.doubt = ""
         self.writes_lds_late = False
 
     def check_index(self, parsed: Parsed) -> None:

@@ -264,14 +264,7 @@ def _vop3p(
         kind = draw.choice(("s", "int", "float", "float"))
         value: Any = draw.choice(_INTS if kind == "int" else _FLOATS)
         source = _scalar(fields[at]) if kind == "s" else Source(kind, value)
-        unknown = fields[at].bits == 64 and kind != "s"
-        if unknown:
-            # What stands in the high half of a constant is not known.
-            for name in ("op_sel", "op_sel_hi"):
-                bits = list(modifiers[name])
-                bits[at] = 0
-                modifiers[name] = tuple(bits)
-        assert unknown or constant_image(value, fields[at]) is not None or kind == "s"
+        assert constant_image(value, fields[at]) is not None or kind == "s"
         sources[at] = source
     return sources
 

@@ -103,9 +103,12 @@ def constant_image(value: float, field: Field, mix: bool = False) -> int | None:
     """The bits that an inline constant puts on the operand's bus; None: not known."""
     kind = field.format
     if isinstance(value, int):
-        return value & M64 if field.bits == 64 else value & 0xFFFF_FFFF
+        low = value & 0xFFFF_FFFF
+        if field.bits == 64:
+            return low | low << 32 if kind.startswith("PK2") else value & M64
+        return low
     if kind.startswith("PK2") and field.bits == 64:
-        return _float_image(value, "f32")
+        return _float_image(value, "f32") * 0x1_0000_0001
     if field.bits == 64:
         return _float_image(value, "f64")
     if kind in ("F16", "PK2_F16") or mix:
