@@ -21,6 +21,7 @@ from typing import TypeVar
 import coasm
 from benchmarks.lint_mutants import bench_lint_mutants
 from benchmarks.measure import cpu_of_children, interleaved, ratios, run
+from benchmarks.port import bench_port
 from benchmarks.random_c import random_c
 from coasm.asm.build import feature_list
 from coasm.asm.source import declared
@@ -182,6 +183,7 @@ BENCHMARKS = {
     "roundtrip": (bench_roundtrip, "COASM_CORPUS"),
     "hip": (bench_hip, "COASM_HIP_WHEELS"),
     "lint-mutants": (bench_lint_mutants, "COASM_CORPUS"),
+    "port": (bench_port, "COASM_CORPUS"),
 }
 
 

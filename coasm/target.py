@@ -112,6 +112,14 @@ class Family(NamedTuple):
     fnuz: bool = False
     #: Loads to LDS of three and four dwords (FeatureLDSLoadB96_B128).
     wide_lds_loads: bool = False
+    #: The banks of LDS, of four bytes each. Source: CDNA3 and CDNA4 ISA guides, "Data Share".
+    lds_banks: int = 32
+    #: MFMAs of F16 and BF16 take subnormal numbers for zero, and give none. Source: ROCm
+    #: documentation, MIOpen, "MI200 MFMA behavior specifics".
+    flushing_mfma: bool = False
+    #: Stores and loads name how far they are coherent (SC0, SC1), in the bits that say GLC and SCC
+    #: elsewhere. Source: LLVM AMDGPU usage, "Memory Model gfx942".
+    scoped_caches: bool = False
     #: A 64-bit shift by the last VGPR that the wave has is wrong. Source: hasShift64HighRegBug, of
     #: gfx90a alone in LLVM 22, of those behind it too in later ones.
     shift64_bug: bool = False
@@ -199,6 +207,7 @@ _GFX90A = _GFX9._replace(
     shift64_bug=True,
     nop_of_4_bits=True,
     wait_states="cdna2",
+    flushing_mfma=True,
     instructions="90a",
 )
 _GFX94_GENERIC = _GFX90A._replace(
@@ -206,6 +215,8 @@ _GFX94_GENERIC = _GFX90A._replace(
     architected_flat_scratch=True,
     dot_op_sel_bug=True,
     wait_states="cdna3",
+    flushing_mfma=False,
+    scoped_caches=True,
     instructions="9-4-generic",
 )
 _GFX94 = _GFX94_GENERIC._replace(fnuz=True, waits=True, emulated=True, instructions="942")
@@ -213,6 +224,7 @@ _GFX95 = _GFX94._replace(
     lds_bytes=160 * _K,
     lds_granule=1280,
     fnuz=False,
+    lds_banks=64,
     wide_lds_loads=True,
     pk_f32_op_sel_bug=True,
     wait_states="cdna4",

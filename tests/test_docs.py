@@ -25,6 +25,7 @@ from coasm.llvm.find import Llvm
 from tests.bundle.carriers import HOST, bundle, device, entry_id, host
 from tests.compare.objects import build, source
 from tests.docs import PAGES, ROOT, Block, Command, blocks, commands, pattern
+from tests.linter.kernels import listing as kernel_listing
 from tests.linter.sources import TOO_CLOSE, listing
 
 EXAMPLES = ROOT / "examples"
@@ -190,6 +191,17 @@ def _run(folder: Path, llvm: Llvm) -> None:
         shutil.copy(folder / F4GEMM, folder / "kernel.rebuilt.co")
 
 
+def _port(folder: Path, llvm: Llvm) -> None:
+    shutil.copytree(EXAMPLES, folder, dirs_exist_ok=True)
+    dgemm = (
+        "v_mfma_f64_16x16x4_f64 v[8:15], v[0:1], v[2:3], v[8:15]\n\ts_nop 10\n\tv_mov_b32 v16, v8"
+    )
+    for name, body in (("dgemm", dgemm), ("quantize", "v_cvt_pk_fp8_f32 v2, v0, v1")):
+        text = kernel_listing(f"\t{body}\n\ts_endpgm")
+        text = re.sub(r"\bk\b", name, text)
+        (folder / f"{name}.co").write_bytes(coasm.assemble(text).data)
+
+
 _FOLDERS: dict[str, Callable[[Path, Llvm], None]] = {
     "README.md": _readme,
     "bundles.md": _carriers,
@@ -198,6 +210,7 @@ _FOLDERS: dict[str, Callable[[Path, Llvm], None]] = {
     "install.md": lambda folder, llvm: None,
     "lint.md": _lint,
     "listing.md": _sources,
+    "port.md": _port,
     "run.md": _run,
 }
 
@@ -272,6 +285,9 @@ _STEPS: dict[tuple[str, str, int], Step] = {
     ("listing.md", "coasm asm theirs.s", 1): Step(status=2),
     ("listing.md", "coasm lint theirs.s", 1): Step(status=1),
     ("listing.md", "coasm asm theirs.s", 3): Step(_leave_out_an_operand, 2),
+    ("port.md", "coasm port mx_gemm.s", 1): Step(status=1),
+    ("port.md", "coasm port dgemm.co --to gfx950", 1): Step(status=1),
+    ("port.md", "coasm port quantize.co", 1): Step(status=1),
     ("run.md", "coasm run f4gemm --co-dir rebuilt --kernel", 1): Step(_edit_three_places, 2),
 }
 
@@ -409,7 +425,8 @@ def test_python_runs(folder: Path, block: Block) -> None:
 
 
 def test_the_blocks_of_python_are_found() -> None:
-    assert {block.page for block in _PYTHON} == {"README.md", "bundles.md", "lint.md", "run.md"}
+    pages = {"README.md", "bundles.md", "lint.md", "port.md", "run.md"}
+    assert {block.page for block in _PYTHON} == pages
 
 
 def test_the_launch_file_of_a_page_is_that_of_the_examples() -> None:

@@ -25,6 +25,7 @@ COMMANDS = {
     "roundtrip": "Take code objects through disasm, asm and verify.",
     "lint": "Find what an edit can break: wait states, waits, registers, memory.",
     "run": "Launch a kernel on the emulator or a GPU, and check its result.",
+    "port": "Judge a code object for another target, and make the object for it.",
     "extract": "Take the code objects out of an executable or library.",
     "bundle": "Make an offload bundle of code objects for several targets.",
     "embed": "Put rebuilt code objects back into an executable or library.",

@@ -41,7 +41,8 @@ class Module:
 
     An instruction that no edit is about stays the same bytes, and every branch and address leads to
     what it led to before, or :class:`~coasm.errors.EditError` says what would break, and nothing is
-    changed. ``findings`` is what lint says of the result and does not say of the original.
+    changed. ``findings`` is what lint says of the result and does not say of the original,
+    ``came_from`` where the instructions were before the edits that were settled last, by address.
 
     Example::
 
@@ -71,6 +72,8 @@ class Module:
         text, self._like, known = _opened(source, name, llvm, options)
         self._snapshot = Snapshot(text, Setup(known, llvm, options))
         self._first = self._snapshot.source
+        #: Address of an instruction → what it was before the edits that were settled last.
+        self.came_from: Mapping[int, int] = {}
         self._begin()
 
     def _begin(self) -> None:
@@ -90,6 +93,16 @@ class Module:
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels of :attr:`co`."""
         return self._snapshot.co.kernels
+
+    @property
+    def lines(self) -> dict[int, int]:
+        """Address of an instruction of :attr:`co` → its line (from 1 on) in the listing."""
+        found = {}
+        for index, item in enumerate(self._snapshot.instructions):
+            line = self._snapshot.line(index)
+            if line is not None:
+                found[item.address] = line + 1
+        return found
 
     def kernel(self, name: str | None = None) -> Kernel:
         """A kernel of :attr:`co`; the only one without a name.
@@ -333,10 +346,15 @@ class Module:
             lines = without_stand_ins(renamed(lines, both), both)
         text, _ = follow("\n".join(lines), old.co.target)
         new = Snapshot(text, old.setup)
-        Proof(old, new, written, Part(_with_descriptors(names))).check()
+        proof = Proof(old, new, written, Part(_with_descriptors(names)))
+        proof.check()
         for problem in self._declarations.problems(new.co, names):
             raise EditError(f"{old.setup.name}: {problem}; the edit is not made")
         self._snapshot = new
+        self.came_from = {
+            new.decoded(now).address: old.decoded(then).address
+            for then, now in proof.partners.items()
+        }
         self.__dict__.pop("_linted", None)
 
     def apply(self, *passes: Callable[[Module], Module | None]) -> Module:

@@ -28,7 +28,7 @@ from functools import cache
 from itertools import product
 from typing import NamedTuple
 
-__all__ = ["INSTRUCTION_SETS", "Opcode", "Slot", "mnemonics", "opcode"]
+__all__ = ["INSTRUCTION_SETS", "Opcode", "Slot", "expanded", "mnemonics", "opcode"]
 
 #: The instruction sets that differ, oldest first: the processor that each is named after.
 INSTRUCTION_SETS = (
@@ -169,7 +169,7 @@ def _rows(file: str) -> dict[str, list[_Row]]:
         head, _, names = line.partition(" = ")
         parts = _head(head)
         for pattern in names.split():
-            for name in _expand(pattern):
+            for name in expanded(pattern):
                 row = _memory_row(parts, name) if file == "memory" else _row(parts, unit)
                 found.setdefault(name, []).append(row)
     return found
@@ -225,7 +225,7 @@ def _sets(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _expand(pattern: str) -> Iterator[str]:
+def expanded(pattern: str) -> Iterator[str]:
     """The names that a pattern with braces stands for."""
     parts = _BRACES.split(pattern)
     if len(parts) == 1:

@@ -164,6 +164,8 @@ coasm lint --list
 coasm lint kernel.co --json
 coasm lint kernel.co --sarif
 coasm lint --fix listing.s -o fixed.s
+coasm port kernel.co --to gfx950 --write -o k950.co --force
+coasm port kernel.co --to gfx950 --run launch.yaml --json
 coasm run --spec launch.yaml
 coasm run --spec launch.yaml --json
 coasm run f4gemm --help

@@ -1,0 +1,334 @@
+"""One object for another target: verdicts and reasons for each kernel, and the object itself."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+from coasm.asm.code import Code, Instruction
+from coasm.codeobject import CodeObject, Kernel, load
+from coasm.descriptor import resources
+from coasm.errors import UnsupportedError
+from coasm.isa.kinds import is_a
+from coasm.kernels import find_kernel, kernels_of
+from coasm.linter.findings import Finding
+from coasm.linter.program import Program, build_program
+from coasm.llvm import find_llvm
+from coasm.occupancy import Occupancy, occupancy
+from coasm.port.encoding import Encoded, encoded
+from coasm.port.mended import mended
+from coasm.port.reasons import Sides, descriptor_reasons, instruction_reasons
+from coasm.port.rules import NOT_PORTABLE, NOTE, OK, REVIEW, VERDICTS, Reason
+from coasm.target import PROCESSORS, Processor, TargetID, processor
+
+if TYPE_CHECKING:
+    from coasm.linter.lint import Linted
+
+__all__ = ["Ported", "PortedKernel", "Share", "port", "portable"]
+
+
+class Share(NamedTuple):
+    """What a kernel takes on one target: allocated LDS in bytes, and what is resident of it."""
+
+    vgprs: int
+    agprs: int
+    sgprs: int | None
+    lds: int
+    lds_allocated: int
+    occupancy: Occupancy | None
+
+
+@dataclass(frozen=True)
+class PortedKernel:
+    """A kernel's verdict, ``ok``, ``review`` or ``not-portable``, with its reasons by address."""
+
+    name: str
+    verdict: str
+    reasons: tuple[Reason, ...]
+    before: Share
+    after: Share
+
+
+@dataclass(frozen=True)
+class Ported:
+    """What comes of a port.
+
+    ``verdict`` is the worst of the kernels'. ``co`` is the object for the target, None where a
+    kernel is not portable; of its ``instructions`` so many have ``other`` bytes, and ``fixes``
+    were put in for wait states and waits.
+    """
+
+    path: str
+    source: CodeObject
+    to: Processor
+    kernels: tuple[PortedKernel, ...]
+    co: CodeObject | None
+    instructions: int
+    other: int
+    fixes: int = 0
+
+    @property
+    def verdict(self) -> str:
+        """The worst verdict of the kernels."""
+        return max((one.verdict for one in self.kernels), key=VERDICTS.index)
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why the object cannot be handed out; None where it can."""
+        if self.co is None:
+            return "it is not portable"
+        if any(reason.rule == "hazard" for one in self.kernels for reason in one.reasons):
+            return "it lacks wait states or waits on the target: --fix puts them in"
+        return None
+
+
+def portable() -> tuple[str, ...]:
+    """The targets that objects are ported between: CDNA 2 to 4."""
+    return tuple(
+        one.name
+        for one in PROCESSORS.values()
+        if one.family.accum_offset and not one.generic and not one.relative
+    )
+
+
+def port(
+    source: CodeObject,
+    to: str,
+    *,
+    kernel: str | None = None,
+    fix: bool = False,
+    llvm: str | None = None,
+) -> Ported:
+    """Judge *source* for the target *to*, and make the object for it where there can be one.
+
+    With *kernel* only that one is judged, while the object is still made whole. With *fix* the
+    wait states and waits that the target asks for are put in.
+
+    Raises:
+        UnsupportedError: no such kernel, or targets that objects are not ported between.
+        CoasmError: the object cannot be read or disassembled.
+    """
+    sides = _sides(source, to)
+    tools = find_llvm(llvm, processor=to)
+    asked = None if kernel is None else find_kernel(source, kernel, llvm).name
+    if not kernels_of(source):
+        raise UnsupportedError(f"{source.name}: it has no kernels to be judged")
+    made = encoded(source, sides.new, tools)
+    program = build_program(source, made.code)
+    found = _Found(program)
+    found.add(instruction_reasons(program, made, sides))
+    for one in program.undecoded:
+        found.at(
+            Reason("undecoded", one.address, "", f"{one.size} bytes that LLVM cannot decode"),
+            one.address,
+        )
+    for one_kernel in kernels_of(source):
+        for reason in descriptor_reasons(one_kernel, sides, source.code_object_version):
+            found.of(one_kernel.name, reason)
+    new, fixes = _result(made, program, found, fix, llvm)
+    kernels = tuple(
+        _judged(one, program, found, sides)
+        for one in kernels_of(source)
+        if asked in (None, one.name)
+    )
+    count = len(program.instructions)
+    return Ported(source.name, source, sides.new, kernels, new, count, len(made.other), fixes)
+
+
+def _sides(source: CodeObject, to: str) -> Sides:
+    names = portable()
+    new = processor(to)
+    for one in (source.target.processor, new):
+        if one.name not in names:
+            raise UnsupportedError(
+                f"{source.name}: from {source.target.name} to {to}: objects are ported between "
+                f"{', '.join(names[:-1])} and {names[-1]}"
+            )
+    if new.name == source.target.name:
+        raise UnsupportedError(f"{source.name}: is for {to} already")
+    return Sides(source.target.processor, new)
+
+
+class _Found:
+    """Reasons by kernel: whoever reaches the place of one has it."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._of: dict[str, list[Reason]] = defaultdict(list)
+        self._owners: dict[int, tuple[str, ...]] = {}
+        self._reached: dict[str, frozenset[int]] | None = None
+
+    def add(self, reasons: Iterable[tuple[Reason, int]]) -> None:
+        for reason, index in reasons:
+            self._add(reason, self._block(index))
+
+    def at(self, reason: Reason, address: int) -> None:
+        """A reason at an address behind some instruction."""
+        instructions = self._program.instructions
+        index = bisect_right(instructions, address, key=lambda item: item.address) - 1
+        self._add(reason, self._block(max(0, index)))
+
+    def of(self, kernel: str, reason: Reason) -> None:
+        self._of[kernel].append(reason)
+
+    def _block(self, index: int) -> int:
+        return bisect_right(self._program.blocks, index, key=lambda block: block.first) - 1
+
+    def _add(self, reason: Reason, block: int) -> None:
+        for name in self._owned(block):
+            self._of[name].append(reason)
+
+    def _owned(self, block: int) -> tuple[str, ...]:
+        if block not in self._owners:
+            self._owners[block] = self._kernels(block)
+        return self._owners[block]
+
+    def _kernels(self, block: int) -> tuple[str, ...]:
+        """The kernels that reach a block: all of them, if none is known to."""
+        kernels = self._program.kernels
+        if len(kernels) == 1:
+            return (kernels[0].name,)
+        if self._reached is None:
+            graph = self._program.graph
+            self._reached = {
+                one.name: graph.reached(
+                    [at for at, name in self._program.entries.items() if name == one.name]
+                )
+                for one in kernels
+            }
+        found = tuple(name for name, blocks in self._reached.items() if block in blocks)
+        return found or tuple(kernel.name for kernel in kernels)
+
+    def all(self, kernel: Kernel) -> Sequence[Reason]:
+        """Those of one kernel."""
+        return self._of[kernel.name]
+
+    def instructions(self, kernel: Kernel) -> Iterator[Instruction]:
+        """What a kernel reaches."""
+        for number in sorted(self._program.reached):
+            if kernel.name in self._owned(number):
+                block = self._program.blocks[number]
+                yield from self._program.instructions[block.first : block.last]
+
+
+def _result(
+    made: Encoded, program: Program, found: _Found, fix: bool, llvm: str | None
+) -> tuple[CodeObject | None, int]:
+    """The object for the target, linted, and what was put in; None where there can be none."""
+    if any(reason.level == NOT_PORTABLE for one in program.kernels for reason in found.all(one)):
+        return None, 0
+    linted, there = _linted(made.co, made.new_code)
+    if not fix or not any(one.fix is not None for one in linted.findings):
+        for reason in _lint_reasons(linted, there, program):
+            found.at(reason, reason.address)
+        return made.co, 0
+    module, lines = mended(made.co, llvm)
+    for put in lines:
+        item = program.instructions[program.index(put.address)]
+        what = f"{put.text} {'in its place' if put.instead else 'before it'}"
+        found.at(Reason("fixed", put.address, item.text, what), put.address)
+    linted, there = _linted(module.co, module.co.code)
+    for reason in _lint_reasons(linted, there, program):
+        old = module.came_from.get(reason.address, reason.address)
+        found.at(reason._replace(address=old), old)
+    return load(module.data, name=made.co.name), len(lines)
+
+
+def _linted(co: CodeObject, code: Mapping[int, Code]) -> tuple[Linted, Program]:
+    from coasm.linter.lint import judge
+    from coasm.linter.sources import Source
+
+    program = build_program(co, code)
+    return judge(Source(co.name, program)), program
+
+
+def _lint_reasons(linted: Linted, there: Program, program: Program) -> Iterator[Reason]:
+    """The errors of the result, and what of it could not be judged."""
+    had = {(one.rule, one.place.address) for one in _findings_of(program)}
+    for finding in linted.findings:
+        place = finding.place
+        rule = "old-hazard" if (finding.rule, place.address) in had else "hazard"
+        advice = finding.advice if finding.fix is None else f"{finding.advice}; or --fix"
+        what = f"lint: {finding.rule}: {finding.what}"
+        yield Reason(rule, place.address, place.text, what, advice)
+    if linted.unjudged is not None:
+        for kernel in there.kernels:
+            yield Reason("unjudged", kernel.entry, "", linted.unjudged, "look for it by hand")
+
+
+def _findings_of(program: Program) -> Sequence[Finding]:
+    """What lint says of the original, as far as it can be judged."""
+    from coasm.linter.lint import judge
+    from coasm.linter.sources import Source
+
+    return judge(Source(program.co.name, program)).findings
+
+
+def _judged(kernel: Kernel, program: Program, found: _Found, sides: Sides) -> PortedKernel:
+    """A kernel's verdict, with what is only to be known about it."""
+    before, after = (_share(kernel, one) for one in (sides.old, sides.new))
+    reasons = [*found.all(kernel), *_notes(kernel, program, found, sides, (before, after))]
+    levels = {reason.level for reason in reasons}
+    verdict = next((one for one in (NOT_PORTABLE, REVIEW) if one in levels), OK)
+    order = (NOT_PORTABLE, REVIEW, NOTE)
+    reasons.sort(key=lambda one: (order.index(one.level), one.address))
+    return PortedKernel(kernel.name, verdict, tuple(reasons), before, after)
+
+
+def _share(kernel: Kernel, one: Processor) -> Share:
+    """What a kernel takes on a processor."""
+    asked = resources(kernel.descriptor, TargetID(one))
+    granule = one.family.lds_granule
+    offset = asked.accum_offset
+    size = kernel.metadata.get(".max_flat_workgroup_size")
+    required = kernel.metadata.get(".reqd_workgroup_size")
+    if isinstance(required, list) and all(isinstance(axis, int) for axis in required):
+        size = prod(required)
+    fits = isinstance(size, int) and size > 0 and asked.lds <= one.family.lds_bytes
+    return Share(
+        asked.vgprs,
+        0 if offset is None else max(0, asked.vgprs - offset),
+        asked.sgprs,
+        asked.lds,
+        -(-asked.lds // granule) * granule,
+        occupancy(one, asked, size) if fits and isinstance(size, int) else None,
+    )
+
+
+def _notes(
+    kernel: Kernel, program: Program, found: _Found, sides: Sides, shares: tuple[Share, Share]
+) -> Iterator[Reason]:
+    """What changes nothing that the kernel computes."""
+    before, after = shares
+    at = kernel.descriptor_address
+    old, new = sides.families
+    if before.lds_allocated != after.lds_allocated:
+        yield Reason(
+            "lds-granule",
+            at,
+            "",
+            f"{after.lds:,} bytes of LDS take {after.lds_allocated:,} instead of "
+            f"{before.lds_allocated:,}: granules of {new.lds_granule:,} instead of "
+            f"{old.lds_granule:,}",
+        )
+    if sides.differ("lds_banks"):
+        for item in found.instructions(kernel):
+            if is_a(item.mnemonic, "LDS access"):
+                what = f"{new.lds_banks} banks instead of {old.lds_banks}"
+                yield Reason(
+                    "lds-banks", item.address, item.text, what, "measure, and swizzle anew"
+                )
+                break
+    one, other = (share.occupancy for share in shares)
+    if one is not None and other is not None and one.waves_per_simd != other.waves_per_simd:
+        yield Reason(
+            "occupancy",
+            at,
+            "",
+            f"{other.waves_per_simd} waves on a SIMD instead of {one.waves_per_simd} (limited by "
+            f"{', '.join(other.limited_by)})",
+        )
