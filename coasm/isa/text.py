@@ -36,6 +36,11 @@ _FLAGS = frozenset(
     unorm da r128 d16 done vm compr row_en high scale_offset matrix_a_reuse matrix_b_reuse
     """.split()  # noqa: SIM905
 )
+#: Flags that are registers elsewhere → how the instructions begin that have them.
+_FLAGS_OF = {
+    "a16": ("image_",),
+    "scc": ("buffer_", "tbuffer_", "global_", "flat_", "scratch_", "image_"),
+}
 
 
 class Register(NamedTuple):
@@ -142,7 +147,7 @@ def _take_modifiers(name: str, last: str, modifiers: dict[str, str], text: str) 
     first, end = None, 0
     for match in _MODIFIER.finditer(padded):
         key, value, idx, mode, flag = match.groups()
-        if flag and flag not in _FLAGS and not (flag == "a16" and name.startswith("image_")):
+        if flag and flag not in _FLAGS and not name.startswith(_FLAGS_OF.get(flag, "\n")):
             continue
         if first is None:
             first = match.start()
