@@ -30,31 +30,40 @@ if TYPE_CHECKING:
     from coasm.asm.exact import Exact
     from coasm.compare import Report
     from coasm.editing import Module
+    from coasm.flow.loops import Loop
+    from coasm.inspect import Argument
     from coasm.launch import run, run_f4gemm, run_family, run_spec
     from coasm.linter.findings import Finding
-    from coasm.reading.cfg import Cfg
+    from coasm.reading.cfg import Block, Cfg, Edge
     from coasm.reading.descriptor import KernelDescriptor
     from coasm.reading.instruction import Instruction, Operand
-    from coasm.reading.liveness import Liveness
+    from coasm.reading.liveness import Liveness, LiveRegisters
     from coasm.reading.objects import CodeObject, Kernel
+    from coasm.reading.swap import Swap
     from coasm.trips import RoundTrip
 
 __all__ = [
+    "Argument",
+    "Block",
     "Cfg",
     "CoasmError",
     "CodeObject",
+    "Edge",
     "EditError",
     "Exact",
     "Finding",
     "Instruction",
     "Kernel",
     "KernelDescriptor",
+    "LiveRegisters",
     "Liveness",
+    "Loop",
     "Module",
     "Operand",
     "Report",
     "Result",
     "RoundTrip",
+    "Swap",
     "assemble",
     "disassemble",
     "lint",
@@ -71,19 +80,25 @@ __version__ = "0.1.0"
 
 #: The names of other rooms, imported when they are first asked for: commands start faster.
 _ELSEWHERE = {
+    "Argument": "coasm.inspect",
+    "Block": "coasm.reading.cfg",
     "Cfg": "coasm.reading.cfg",
     "CodeObject": "coasm.reading.objects",
+    "Edge": "coasm.reading.cfg",
     "Exact": "coasm.asm.exact",
     "Finding": "coasm.linter.findings",
     "Instruction": "coasm.reading.instruction",
     "Kernel": "coasm.reading.objects",
     "KernelDescriptor": "coasm.reading.descriptor",
+    "LiveRegisters": "coasm.reading.liveness",
     "Liveness": "coasm.reading.liveness",
+    "Loop": "coasm.flow.loops",
     "Module": "coasm.editing",
     "Operand": "coasm.reading.instruction",
     "Report": "coasm.compare",
     "Result": "coasm.asm.assemble",
     "RoundTrip": "coasm.trips",
+    "Swap": "coasm.reading.swap",
     "run": "coasm.launch",
     "run_f4gemm": "coasm.launch",
     "run_family": "coasm.launch",
