@@ -10,9 +10,10 @@ import re
 import subprocess
 from collections.abc import Iterable, Iterator
 from functools import cache
-from itertools import product
+from itertools import accumulate, product
 
 from coasm.emulator.rows.table import ROWS
+from coasm.isa.table import opcode
 from coasm.llvm import Llvm
 
 TARGETS = ("gfx942", "gfx950")
@@ -33,6 +34,17 @@ def accepted(llvm: Llvm, target: str, lines: Iterable[str]) -> set[str]:
 
 def _span(file: str, first: int, count: int) -> str:
     return f"{file}{first}" if count == 1 else f"{file}[{first}:{first + count - 1}]"
+
+
+def _by_size(name: str) -> Iterator[str]:
+    """With operands as large as the table of instructions says: what has many registers."""
+    for instructions in ("950", "942"):
+        known = opcode(name, instructions)
+        if known is not None and known.slots:
+            sizes = [-(-(slot.bits or 32) // 32) for slot in known.slots]
+            places = accumulate((size + size % 2 for size in sizes[1:]), initial=8)
+            spans = [_span("v", at, n) for at, n in zip(places, sizes[1:], strict=False)]
+            yield f"{name} {', '.join([_span('v', 100, sizes[0]), *spans])}"
 
 
 def _vector_forms(name: str) -> Iterator[str]:
@@ -63,7 +75,9 @@ def _vector_forms(name: str) -> Iterator[str]:
                 if re.match(r"v_(addc|subb|subbrev|cndmask)_", name):
                     yield text + ", vcc"
     yield name
-    yield from (f"{name} v40, v8, 0x40490fdb, v10", f"{name} v40, v8, v10, 0x40490fdb")
+    yield from _by_size(name)
+    for literal in ("0x40490fdb", "0x4249"):
+        yield from (f"{name} v40, v8, {literal}, v10", f"{name} v40, v8, v10, {literal}")
     yield from (f"{name} v40, a8", f"{name} a40, v8", f"{name} a40, a8")
     yield from (f"{name} s40, v8, s42", f"{name} v40, s8, 5")
 

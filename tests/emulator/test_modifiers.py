@@ -136,19 +136,28 @@ WITHOUT_EFFECT = (
     r"v_(lshl|lshr|ashr)rev_\w+_sdwa .*src0_sel:(BYTE|WORD)_.*",
     r"v_(cvt_f32_ubyte[01]|ffbl_b32)_sdwa .*src0_sel:(BYTE|WORD)_.*",
     r"v_cmpx?_class_f\d+_sdwa .* src1_sel:WORD_[01]",
+    r"v_cvt_off_f32_i4_sdwa v40, (sext\(v8\)|v8) .*src0_sel:((BYTE|WORD)_0)",
+    r"v_cvt_off_f32_i4_sdwa v40, sext.*",
     # Results that fit into what they are put into, and are no negative numbers there.
     r"v_(ffb[hl]|frexp_exp|mul_hi_i32|cvt_f16)_\w+_sdwa .* dst_unused:UNUSED_SEXT .*",
     # The sign is not looked at, or comes from other operands.
     r"v_(cos_f\d+|frexp_exp_\w+)(_e64|_sdwa)? v40, (-|\||-\|)v.*",
     r"v_cmpx?_[ou]_\w+ vcc, .*[-|].*",
     r"v_div_(fixup|scale)_\w+ .*",
+    r"v_cubesc_f32(_e64)? v40, v8, [-|].*, v12",
+    r"v_cubetc_f32(_e64)? v40, [-|].*, v10, v12",
+    r"v_trig_preop_f64(_e64)? v\[40:41\], [-|].*",
     # From 0 to below 1 in any case; comparisons that are never or always true.
-    r"v_fract_f\d+ .* clamp",
+    r"v_(fract|trig_preop)_f\d+ .* clamp",
     r"v_cmpx?_(f|t|tru)_.*",
     # Each half of the result has one source, and op_sel has a bit for each; a whole register has
     # no half.
     r"v_pk_mov_b32 .* op_sel_hi:.*",
     r"v_fma_mix\S* .* op_sel:\[[01,]*\]",
+    # LLVM encodes it and does not show it.
+    r"v_pk_fmac_f16 .* op_sel:.*",
+    # No sum of these states saturates: see test_bytes.py.
+    r"v_dot[48]c?_i32_i[48] .* clamp",
 )
 _SILENT = re.compile("|".join(f"(?:{form})" for form in WITHOUT_EFFECT))
 

@@ -37,6 +37,8 @@ REFUSED = {
     "the modifier (mul|div):. of v_dot2c": "the same of a dot product",
     "a floating-point constant as packed numbers": "no manual says how it reaches a dot product",
     "op_sel of v_(pack|cvt_pk)": "a result of 32 bits has no half",
+    "SDWA on v_pk_fmac": "a part of packed numbers",
+    "op_sel of v_mad_[iu]32_[iu]16, operand 2": "an operand of 32 bits has no half",
 }
 
 #: Rows with a text that is no arithmetic, or none at all, and where they are run instead.
@@ -45,16 +47,19 @@ ELSEWHERE = {
     "s_dcache_inv_vol s_dcache_wb_vol s_incperflevel s_decperflevel s_ttracedata v_nop": "nothing",
     "s_getpc_b64 s_getreg_b32": "test_scalar.py",
     "s_memtime s_memrealtime": "a clock",
+    "v_mqsad_u32_u8": "test_bytes.py",
     "v_accvgpr_read_b32 v_accvgpr_write_b32 v_accvgpr_mov_b32": "test_constants.py",
-    " ".join(name for name in ROWS if name[:6] == "v_cvt_" and re.search("fp8|bf8|fp4", name)): (
-        "test_narrow.py"
-    ),
+    " ".join(
+        name
+        for name in ROWS
+        if name[:6] == "v_cvt_" and re.search("fp8|bf8|fp6|bf6|fp4|_sr_", name)
+    ): ("test_narrow.py"),
 }
 
 
 def _vector_rows() -> list[str]:
     # Conversions of 8 and 4 bits: the text names functions that it does not describe.
-    others = ("mfma", "fp8", "bf8", "fp4")
+    others = ("mfma", "mqsad_u32", "fp8", "bf8", "fp6", "bf6", "fp4", "cvt_sr_")
     return [
         name
         for name in ROWS

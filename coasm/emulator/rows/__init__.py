@@ -3,9 +3,12 @@
 from coasm.emulator.rows import (
     atomics,
     buffers,
+    bytes,
     compare,
     convert,
+    cube,
     divide,
+    dots,
     flat,
     floats,
     flow,
@@ -20,14 +23,19 @@ from coasm.emulator.rows import (
     packed,
     scalar,
     scalar_memory,
+    scaled,
+    trig,
 )
 
 __all__ = [
     "atomics",
     "buffers",
+    "bytes",
     "compare",
     "convert",
+    "cube",
     "divide",
+    "dots",
     "flat",
     "floats",
     "flow",
@@ -42,4 +50,6 @@ __all__ = [
     "packed",
     "scalar",
     "scalar_memory",
+    "scaled",
+    "trig",
 ]

@@ -148,13 +148,75 @@ row("v_cvt_pkrtz_f16_f32", _pack_halves(_rtz, rounds=False))
 row("v_cvt_pk_f16_f32", _pack_halves(_half_of, rounds=True))
 
 
-def _norm(low: float, scale: float, dtype: Any) -> Function:
+_NEAREST = "a normalized number is rounded to nearest even; the guides do not say"
+
+
+def _norm_one(low: float, scale: float, dtype: Any) -> Function:
     def one(a: Array) -> Array:
         value = np.clip(np.where(np.isnan(a), 0.0, a.astype(np.float64)), low, 1.0)
-        return np.rint(value * scale).astype(dtype).view(np.uint16).astype(np.uint32)
+        return np.rint(value * scale).astype(dtype).view(np.uint16)
 
-    return lambda a, b: one(a) | one(b) << np.uint32(16)
+    return one
+
+
+def _norm(low: float, scale: float, dtype: Any) -> Function:
+    one = _norm_one(low, scale, dtype)
+    return lambda a, b: one(a).astype(np.uint32) | one(b).astype(np.uint32) << np.uint32(16)
 
 
 row("v_cvt_pknorm_i16_f32", vector("u32 f32 f32", _norm(-1.0, 32767.0, np.int16)))
 row("v_cvt_pknorm_u16_f32", vector("u32 f32 f32", _norm(0.0, 65535.0, np.uint16)))
+row("v_cvt_pknorm_i16_f16", vector("u32 f16 f16", _norm(-1.0, 32767.0, np.int16)), _NEAREST)
+row("v_cvt_pknorm_u16_f16", vector("u32 f16 f16", _norm(0.0, 65535.0, np.uint16)), _NEAREST)
+row("v_cvt_norm_i16_f16", vector("u16 f16", _norm_one(-1.0, 32767.0, np.int16)), _NEAREST)
+row("v_cvt_norm_u16_f16", vector("u16 f16", _norm_one(0.0, 65535.0, np.uint16)), _NEAREST)
+
+
+def _sixteenths(a: Array) -> Array:
+    """A signed number of 4 bits, in sixteenths."""
+    number = (a & np.uint32(15)).astype(np.int32)
+    return ((number ^ 8) - 8).astype(np.float32) / np.float32(16)
+
+
+row("v_cvt_off_f32_i4", floating("f32 u32", _sixteenths))
+
+
+def _random_half(kind: str) -> Callable[[Context, Parsed], Step]:
+    """float32 and a seed → 16 bits in the half that op_sel says: the dropped bits of the fraction,
+    and as many from the top of the seed, are added and cut off."""
+
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        op_sel = parsed.bits("op_sel", 3)  # a bit for each source, then that of the result
+        if any(op_sel[:2]):
+            raise Fault(f"the modifier op_sel:{list(op_sel)} of {parsed.mnemonic} is not emulated")
+        if kind == "f16" and ctx.mode & FP16_OVFL:
+            raise Fault("FP16_OVFL is not emulated here")
+        bare = parsed._replace(modifiers={})
+        value, seed = ctx.source(bare, 1, "f32"), ctx.source(bare, 2, "u32")
+        half = {"op_sel": f"[0,0,{op_sel[2]}]"}
+        put = ctx.target(parsed._replace(modifiers=half), "u16", keep=True)
+        cut = _cut_f16 if kind == "f16" else _cut_bf16
+        return lambda s: put(s, cut(*np.broadcast_arrays(value(s), seed(s))))
+
+    return build
+
+
+def _cut_bf16(a: Array, seed: Array) -> Array:
+    raw = np.ascontiguousarray(a).view(np.uint32)
+    total = raw + (seed >> np.uint32(16))
+    bits = np.where(np.isfinite(a), total, raw | np.where(np.isnan(a), np.uint32(1 << 22), 0))
+    return (bits >> np.uint32(16)).astype(np.uint16)
+
+
+def _cut_f16(a: Array, seed: Array) -> Array:
+    plain = np.isfinite(a) & (a != 0)
+    size = np.where(plain, np.abs(a), np.float32(1)).astype(np.float64)
+    exponent = np.maximum(np.frexp(size)[1] - 1, -14)
+    units = np.floor(np.ldexp(size, 23 - exponent)).astype(np.int64) + (seed >> np.uint32(19))
+    value = np.ldexp((units >> 13).astype(np.float64), exponent - 10)
+    return _half_of(np.where(plain, np.copysign(value, a), a).astype(np.float32)).view(np.uint16)
+
+
+_RANDOM = "a result is one of its two neighbours, by the top bits of the seed"
+row("v_cvt_sr_f16_f32", _random_half("f16"), f"v_cvt_sr_f16_f32: {_RANDOM}")
+row("v_cvt_sr_bf16_f32", _random_half("bf16"), f"v_cvt_sr_bf16_f32: {_RANDOM}")

@@ -161,3 +161,4 @@ for _kind in ("f32", "f64"):
     row(f"v_div_fmas_{_kind}", _div_fmas(_kind), _DIVISION)
     row(f"v_div_fixup_{_kind}", floating(" ".join([_kind] * 4), _div_fixup(_kind)))
 row("v_div_fixup_f16", floating("f16 f16 f16 f16", _div_fixup("f16"), keep=True))
+row("v_div_fixup_legacy_f16", floating("f16 f16 f16 f16", _div_fixup("f16")))

@@ -171,11 +171,18 @@ def _legacy(a: Array, b: Array) -> Array:
 
 row("v_mul_legacy_f32", floating("f32 f32 f32", _legacy))
 
+
+def _mad(a: Array, b: Array, c: Array) -> Array:
+    """A product and a sum, each rounded."""
+    return a * b + c
+
+
 for _kind in ("f32", "f64"):
     row(f"v_fma_{_kind}", floating(f"{_kind} {_kind} {_kind} {_kind}", FMA[_kind]))
 row("v_fma_f16", floating("f16 f16 f16 f16", fma16, keep=True))
 row("v_fma_legacy_f16", floating("f16 f16 f16 f16", fma16))
-row("v_mad_legacy_f16", floating("f16 f16 f16 f16", lambda a, b, c: a * b + c))
+row("v_mad_legacy_f16", floating("f16 f16 f16 f16", _mad))
+row("v_mad_f16", floating("f16 f16 f16 f16", _mad, keep=True))
 
 
 def _mixed(out: str, high: bool = False) -> Callable[[Context, Parsed], Step]:
@@ -218,9 +225,11 @@ row("v_fma_mixlo_f16", _mixed("f16"))
 row("v_fma_mixhi_f16", _mixed("f16", high=True))
 
 
-def _accumulate(kind: str, order: str) -> Callable[[Context, Parsed], Step]:
+def _accumulate(
+    kind: str, order: str, function: Function | None = None
+) -> Callable[[Context, Parsed], Step]:
     """fmac: the result register is the addend; fmamk, fmaak: a constant is a factor, the addend."""
-    inner = floating(f"{kind} {kind} {kind} {kind}", FMA[kind])
+    inner = floating(f"{kind} {kind} {kind} {kind}", function or FMA[kind])
 
     def build(ctx: Context, parsed: Parsed) -> Step:
         ops = parsed.operands
@@ -241,6 +250,9 @@ for _kind in ("f32", "f64"):
     row(f"v_fmac_{_kind}", _accumulate(_kind, "mac"))
 row("v_fmamk_f32", _accumulate("f32", "mk"))
 row("v_fmaak_f32", _accumulate("f32", "ak"))
+row("v_mac_f16", _accumulate("f16", "mac", _mad))
+row("v_madmk_f16", _accumulate("f16", "mk", _mad))
+row("v_madak_f16", _accumulate("f16", "ak", _mad))
 
 
 def picker(smaller: bool, ieee: bool) -> Function:

@@ -22,7 +22,7 @@ from coasm.emulator.rows.values import DTYPES, Array, Step
 from coasm.emulator.state.waves import Group
 from coasm.isa import VGPR, Literal, Parsed, Register
 
-__all__ = ["Function", "accumulating", "is_plain", "saturating", "vector"]
+__all__ = ["Function", "is_plain", "random_bits", "saturating", "vector"]
 
 Function = Callable[..., Any]
 _31 = np.uint32(31)
@@ -242,6 +242,9 @@ row("v_mul_lo_u16", vector("u16 u16 u16", np.multiply))
 row("v_mad_legacy_u16 v_mad_legacy_i16", vector("u16 u16 u16 u16", lambda a, b, c: a * b + c))
 row("v_mad_u16 v_mad_i16", vector("u16 u16 u16 u16", lambda a, b, c: a * b + c, keep=True))
 
+row("v_mad_u32_u16", vector("u32 u16 u16 u32", lambda a, b, c: a.astype(np.uint32) * b + c))
+row("v_mad_i32_i16", vector("i32 i16 i16 i32", lambda a, b, c: a.astype(np.int32) * b + c))
+
 row("v_lshl_add_u32", vector("u32 u32 u32 u32", lambda a, b, c: (a << (b & _31)) + c))
 row("v_add_lshl_u32", vector("u32 u32 u32 u32", lambda a, b, c: (a + b) << (c & _31)))
 row("v_lshl_or_b32", vector("u32 u32 u32 u32", lambda a, b, c: a << (b & _31) | c))
@@ -365,67 +368,12 @@ row("v_mbcnt_lo_u32_b32", _below(False))
 row("v_mbcnt_hi_u32_b32", _below(True))
 
 
-def _sad8(a: Array, b: Array, c: Array) -> Array:
-    total = c
-    for at in range(4):
-        x, y = ((v >> np.uint32(8 * at) & np.uint32(0xFF)).astype(np.int32) for v in (a, b))
-        total = total + np.abs(x - y).astype(np.uint32)
-    return total
+def random_bits(a: Array) -> Array:
+    """The next number of a generator (a linear feedback shift register of 32 bits)."""
+    return a << np.uint32(1) ^ (a >> np.uint32(31)) * np.uint32(197)
 
 
-row("v_sad_u8", vector("u32 u32 u32 u32", _sad8))
-row("v_sad_u32", vector("u32 u32 u32 u32", lambda a, b, c: np.maximum(a, b) - np.minimum(a, b) + c))
-
-
-def _dot4(signed: bool) -> Function:
-    dtype = np.int8 if signed else np.uint8
-
-    def compute(a: Array, b: Array, c: Array) -> Array:
-        total = c.astype(np.int64)
-        for at in range(4):
-            x, y = (
-                (v >> np.uint32(8 * at)).astype(np.uint8).view(dtype).astype(np.int64)
-                for v in (a, b)
-            )
-            total = total + x * y
-        return total.astype(np.uint32)
-
-    return compute
-
-
-row("v_dot4_u32_u8", vector("u32 u32 u32 u32", _dot4(False)))
-row("v_dot4_i32_i8", vector("u32 u32 u32 u32", _dot4(True)))
-
-
-def _dot2(a: Array, b: Array, c: Array) -> Array:
-    total = c.astype(np.int64)
-    for up in (np.uint32(0), np.uint32(16)):
-        x, y = ((v >> up).astype(np.uint16).view(np.int16).astype(np.int64) for v in (a, b))
-        total = total + x * y
-    return total.astype(np.uint32)
-
-
-def accumulating(kinds: str, function: Function) -> Callable[[Context, Parsed], Step]:
-    """A dot product whose addend is the result register; *kinds* as for :func:`vector`."""
-    out, *sources = kinds.split()
-
-    def build(ctx: Context, parsed: Parsed) -> Step:
-        if any(isinstance(op, Literal) and isinstance(op.value, float) for op in parsed.operands):
-            raise Fault("a floating-point constant as packed numbers is not emulated")
-        gets = [ctx.source(parsed, at + 1, kind) for at, kind in enumerate(sources)]
-        d, put = ctx.k(parsed.operands[0]), ctx.target(parsed, out)
-
-        def step(s: Group) -> None:
-            old = s.u[d].view(DTYPES[out])
-            put(s, np.asarray(function(*(get(s) for get in gets), old)))
-
-        return step
-
-    return build
-
-
-row("v_dot4c_i32_i8", accumulating("u32 u32 u32", _dot4(True)))
-row("v_dot2c_i32_i16", accumulating("u32 u32 u32", _dot2))
+row("v_prng_b32", vector("u32 u32", random_bits))
 
 
 # Carry.

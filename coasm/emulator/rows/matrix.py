@@ -61,6 +61,8 @@ FORMATS = {
     "bf8": Format(8, "float8_e5m2"),
     "fp8_fnuz": Format(8, "float8_e4m3fnuz"),
     "bf8_fnuz": Format(8, "float8_e5m2fnuz"),
+    "fp6": Format(6, "float6_e2m3fn"),
+    "bf6": Format(6, "float6_e3m2fn"),
     "fp4": Format(4, "float4_e2m1fn"),
 }
 

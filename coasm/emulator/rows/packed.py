@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from coasm.emulator.errors import Fault
 from coasm.emulator.rows.context import Context
 from coasm.emulator.rows.floats import PACKED_THREE, check_rounding, output, picker
 from coasm.emulator.rows.fma import FMA
-from coasm.emulator.rows.integer import Function, accumulating, saturating, vector
+from coasm.emulator.rows.integer import Function, saturating, vector
 from coasm.emulator.rows.nans import INVALID, default_nan
 from coasm.emulator.rows.table import row
 from coasm.emulator.rows.values import DTYPES, IEEE, INDEX_DST, Array, Getter, Step, flush, store
@@ -101,6 +101,39 @@ for _name, _smaller in (("min", True), ("max", False)):
         _packed("f16", lambda ctx, less=_smaller: picker(less, bool(ctx.mode & IEEE)), 2),  # type: ignore[misc]
     )
 
+
+def _packed_accumulate(ctx: Context, parsed: Parsed) -> Step:
+    """Two fused multiply-adds whose addends are the halves of the result register."""
+    check_rounding(ctx, {"f16"})
+    if any(isinstance(op, Literal) and isinstance(op.value, float) for op in parsed.operands):
+        raise Fault("a floating-point constant as packed numbers is not emulated")
+    if "dst_sel" in parsed.modifiers:
+        raise Fault("the modifiers of SDWA on v_pk_fmac_f16 are not emulated")
+    gets = [ctx.source(parsed, at, "u32") for at in (1, 2)]
+    d, put = ctx.k(parsed.operands[0]), ctx.target(parsed, "u32")
+    finish = output(ctx, parsed, "f16")
+    flushes = ctx.flushes_in("f16")
+
+    def halves(s: Group, up: int) -> Iterator[Array]:
+        for raw in (*(get(s) for get in gets), s.u[d]):
+            half = (raw >> np.uint32(up)).astype(np.uint16).view(np.float16)
+            yield flush(half) if flushes else half
+
+    def step(s: Group) -> None:
+        parts = []
+        for up in (0, 16):
+            values = tuple(halves(s, up))
+            value = np.asarray(FMA["f16"](*values))
+            if INVALID[0]:
+                value = default_nan(value, values)
+            value = value if finish is None else finish(value)
+            parts.append(value.view(np.uint16).astype(np.uint32))
+        put(s, parts[0] | parts[1] << np.uint32(16))
+
+    return step
+
+
+row("v_pk_fmac_f16", _packed_accumulate)
 for _name, _three in PACKED_THREE.items():
     row(f"v_pk_{_name}3_f16", _packed("f16", lambda ctx, f=_three: f, 3))  # type: ignore[misc]
 
@@ -124,28 +157,6 @@ def _packed_move(ctx: Context, parsed: Parsed) -> Step:
 
 
 row("v_pk_mov_b32", _packed_move)
-
-
-def _dot2(kind: str) -> Function:
-    """``c + a.low * b.low + a.high * b.high`` in float32; a product is exact."""
-
-    def wide(value: Array, up: int) -> Array:
-        half = value >> np.uint32(up) & np.uint32(0xFFFF)
-        if kind == "bf16":
-            return (half << np.uint32(16)).view(np.float32)
-        return half.astype(np.uint16).view(np.float16).astype(np.float32)
-
-    def compute(a: Array, b: Array, c: Array) -> Array:
-        sources = [wide(v, up) for up in (0, 16) for v in (a, b)]
-        total = c + sources[0] * sources[1] + sources[2] * sources[3]
-        return default_nan(total, (c, *sources)) if INVALID[0] else total
-
-    return compute
-
-
-_DOT = "the two additions of a dot product are rounded one after the other"
-row("v_dot2c_f32_f16", accumulating("f32 u32 u32", _dot2("f16")), _DOT)
-row("v_dot2c_f32_bf16", accumulating("f32 u32 u32", _dot2("bf16")), _DOT)
 
 
 # Packed 16-bit integers.

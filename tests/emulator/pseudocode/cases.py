@@ -135,9 +135,9 @@ def _assemble(
     fields = source_fields(entry)
     words = [spell(source, field) for source, field in zip(sources, fields, strict=True)]
     literal = modifiers.get("simm32", 0)
-    if "fmamk" in mnemonic:
+    if mnemonic.endswith(("mk_f32", "mk_f16")):
         words.insert(1, hex(literal))
-    if "fmaak" in mnemonic:
+    if mnemonic.endswith(("ak_f32", "ak_f16")):
         words.append(hex(literal))
     if entry.encoding == "VOP2" and mnemonic.startswith(("v_cndmask", "v_addc", "v_subb")):
         words.append("vcc")
@@ -158,7 +158,9 @@ def _plain(mnemonic: str, entry: Entry, form: str) -> tuple[list[Source], dict[s
     if mnemonic == "v_writelane_b32":
         sources[0] = _scalar(fields[0])
     modifiers: dict[str, Any] = {}
-    if form == "vop3p" and (fields[0].format[:3] == "PK2" or mnemonic.startswith("v_fma_mix")):
+    dot = mnemonic.startswith("v_dot")  # op_sel is refused by LLVM
+    packed = fields[0].format[:3] == "PK2" and not dot
+    if form == "vop3p" and (packed or mnemonic.startswith("v_fma_mix")):
         modifiers = {"op_sel": (0,) * len(fields), "op_sel_hi": (1,) * len(fields)}
         if mnemonic.startswith("v_fma_mix"):
             modifiers["op_sel_hi"] = (0,) * len(fields)
@@ -166,6 +168,8 @@ def _plain(mnemonic: str, entry: Entry, form: str) -> tuple[list[Source], dict[s
         modifiers["bitop3"] = 0xE4
     if mnemonic.startswith(("v_fmamk", "v_fmaak")):
         modifiers["simm32"] = 0x40490FDB
+    if mnemonic.startswith(("v_madmk", "v_madak")):
+        modifiers["simm32"] = 0x4249
     if form == "sdwa":
         if entry.encoding != "VOPC":
             modifiers |= {"dst_sel": "DWORD", "dst_unused": "UNUSED_PAD"}
@@ -246,7 +250,7 @@ def _vop3p(
 ) -> list[Source]:
     fields = source_fields(entry)
     count = len(fields)
-    packed = fields[0].format.startswith("PK2")
+    packed = fields[0].format.startswith("PK2") and not mnemonic.startswith("v_dot")
     mix = mnemonic.startswith("v_fma_mix")
     if not mix:
         sources = [source._replace(negate=False, absolute=False) for source in sources]

@@ -117,6 +117,36 @@ for _kind in ("f16", "f32", "f64"):
         f"D0.{_integer} = frexp_exp(S0.{_kind})",
         "denormals and 0 as C's frexp, which LLVM lowers to it",
     )
+REPLACED["v_div_fixup_legacy_f16"] = (
+    "sign_out = (sign(S1.f16) ^ sign(S2.f16));"
+    "if isNAN(S2.f16) then tmp = cvtToQuietNAN(S2.f16)"
+    " elsif isNAN(S1.f16) then tmp = cvtToQuietNAN(S1.f16)"
+    " elsif ((S1.f16 == 16'0.0) && (S2.f16 == 16'0.0)) then tmp = 16'F(0xfe00)"
+    " elsif ((abs(S1.f16) == +INF.f16) && (abs(S2.f16) == +INF.f16)) then tmp = 16'F(0xfe00)"
+    " elsif ((S1.f16 == 16'0.0) || (abs(S2.f16) == +INF.f16)) then"
+    " tmp = sign_out ? -INF.f16 : +INF.f16"
+    " elsif ((abs(S1.f16) == +INF.f16) || (S2.f16 == 16'0.0)) then"
+    " tmp = sign_out ? -16'0.0 : 16'0.0"
+    " else tmp = sign_out ? -abs(S0.f16) : abs(S0.f16) endif;"
+    "if OPSEL.u4[3] then D0 = { tmp.f16, D0[15 : 0] } else D0 = { 16'0, tmp.f16 } endif",
+    "the text makes doubles of halves; this is that of v_div_fixup_f16",
+)
+REPLACED["v_lerp_u8"] = (
+    "tmp = 0U; "
+    + "; ".join(
+        f"tmp += (32'U(S0.u32[{at + 7} : {at}]) + 32'U(S1.u32[{at + 7} : {at}])"
+        f" + 32'U(S2.u32[{at}])) >> 1U << {at}U"
+        for at in (0, 8, 16, 24)
+    )
+    + "; D0.u32 = tmp.u32",
+    "a sum of two bytes does not fit into 8 bits, nor a byte that is shifted up",
+)
+REPLACED["v_cvt_off_f32_i4"] = (
+    "n = S0.u32[3 : 0].u32; D0.f32 = i32_to_f32(n.u32 >= 8U ? 32'I(n.u32 - 16U) : 32'I(n.u32))"
+    " * 0.0625F",
+    "the table is not spelled out: GCN3's guide has -0.5 for 1000 to 0.4375 for 0111",
+)
+REPLACED["v_trig_preop_f64"] = ("D0.f64 = trig_preop(S0.f64, S1.u32)", "numbers of 1201 bits")
 for _kind in ("f16", "f32"):
     for _name in ("sin", "cos"):
         REPLACED[f"v_{_name}_{_kind}"] = (

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable
+from decimal import Decimal, localcontext
+from functools import cache
 
 from tests.emulator.pseudocode import softfloat
 from tests.emulator.pseudocode.softfloat import FORMATS, Real
@@ -139,6 +141,38 @@ def _norm(a: Value, signed: bool) -> Value:
     return Value("i" if signed else "u", 16, round(value * scale) & 0xFFFF)
 
 
+def _saturated(a: Value, kind: str) -> Value:
+    """An integer of 32 bits, or a number rounded to nearest even, as one of fewer bits."""
+    signed, width = kind[0] == "i", int(kind[1:])
+    low, high = (-(1 << width - 1), (1 << width - 1) - 1) if signed else (0, (1 << width) - 1)
+    if a.kind == "f":
+        value = _float(a)
+        whole = 0 if math.isnan(value) else round(min(max(value, low), high))
+    else:
+        whole = min(max(integer(a), low), high)
+    return Value(kind[0], width, whole & ((1 << width) - 1))
+
+
+@cache
+def _two_over_pi() -> int:
+    """The first 1201 bits of the fraction of 2/π. Source of π: Gauss and Legendre's mean."""
+    with localcontext() as context:
+        context.prec = 400
+        a, b, t, p = Decimal(1), 1 / Decimal(2).sqrt(), Decimal("0.25"), Decimal(1)
+        for _ in range(10):
+            a, b, t, p = (a + b) / 2, (a * b).sqrt(), t - p * ((a - b) / 2) ** 2, 2 * p
+        return int(8 * t / (a + b) ** 2 * 2**1201)
+
+
+def _trig_preop(a: Value, b: Value) -> Value:
+    """What the text says in numbers of 1201 bits."""
+    shift = (b.bits & 31) * 53 + max(_field(a) - 1077, 0)
+    whole = (_two_over_pi() << shift >> 1201 - 53) & (1 << 53) - 1
+    power = -53 - shift + (128 if _field(a) >= 1968 else 0)
+    number = Value("x", 0, Real(0, whole, power))
+    return rounded(real(number), "f", 64)
+
+
 def _float(a: Value) -> float:
     """A value as Python's float: exact, but for what is beyond it."""
     number = real(a)
@@ -201,6 +235,12 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "frexp_exp": lambda a: Value("i", 32, _frexp_exponent(a) & 0xFFFF_FFFF),
     "signext": lambda a: Value("i", 64, integer(a._replace(kind="i")) & (1 << 64) - 1),
     "signext_from_bit": _signext_from_bit,
+    "f32_to_u8": lambda a: _saturated(a, "u8"),
+    "i32_to_i16": lambda a: _saturated(a, "i16"),
+    "u32_to_u16": lambda a: _saturated(a, "u16"),
+    "trig_preop": _trig_preop,
+    "f16_to_snorm": lambda a: _norm(a, True),
+    "f16_to_unorm": lambda a: _norm(a, False),
     "f32_to_snorm": lambda a: _norm(a, True),
     "f32_to_unorm": lambda a: _norm(a, False),
     "s_ff1_i32_b64": lambda a: Value("i", 32, (a.bits & -a.bits).bit_length() - 1),

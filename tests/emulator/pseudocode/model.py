@@ -7,6 +7,7 @@ operands are those of AMD's machine-readable ISA. DPP, SDWA, modifiers: CDNA3 IS
 
 from __future__ import annotations
 
+import re
 import struct
 from typing import Any, NamedTuple
 
@@ -79,9 +80,9 @@ class Result(NamedTuple):
 
 #: Rows whose unused half of the destination stays. Source: LLVM,
 #: GCNSubtarget::zeroesHigh16BitsOfDest.
-KEEPS_HALF = set(["v_mad_u16", "v_mad_i16", "v_fma_f16", "v_div_fixup_f16", "v_fma_mixlo_f16"]) | {
-    "v_fma_mixhi_f16"
-}
+KEEPS_HALF = set(
+    ["v_mad_u16", "v_mad_i16", "v_mad_f16", "v_fma_f16", "v_div_fixup_f16", "v_fma_mixlo_f16"]
+) | {"v_fma_mixhi_f16", "v_ashr_pk_i8_i32", "v_ashr_pk_u8_i32"}
 #: … of which neither LLVM nor the text says what happens to it.
 OPEN_HALF = {
     *("v_add_i16", "v_sub_i16", "v_bitop3_b16", "v_cvt_f16_bf16"),
@@ -179,7 +180,7 @@ def _operand(case: Case, wave: Wave, at: int, field: Field, lane: int) -> int:
     bits = _read(case, wave, at, field, lane)
     source, form = case.sources[at], field.format
     if form.startswith("PK2"):
-        return _packed(case, wave, at, field, bits)
+        return _packed(case, wave, at, field, _select(bits, source))
     if case.mnemonic.startswith("v_fma_mix"):
         return _mixed(case, wave, at, bits)
     if case.form == "sdwa":
@@ -199,9 +200,13 @@ def _operand(case: Case, wave: Wave, at: int, field: Field, lane: int) -> int:
 def _packed(case: Case, wave: Wave, at: int, field: Field, bits: int) -> int:
     size = field.bits // 2
     mask = (1 << size) - 1
-    if case.mnemonic == "v_pk_mov_b32" or case.form != "vop3p":
+    if case.mnemonic == "v_pk_mov_b32" or "_dot" in case.mnemonic:
         return bits
-    picks = case.modifiers["op_sel"][at], case.modifiers["op_sel_hi"][at]
+    none = (0, 0, 0), (1, 1, 1)
+    picks = (
+        case.modifiers.get("op_sel", none[0])[at],
+        case.modifiers.get("op_sel_hi", none[1])[at],
+    )
     halves = [bits >> size * pick & mask for pick in picks]
     kind = field.format[4:].lower()
     if kind.startswith("f"):
@@ -371,6 +376,7 @@ def _environment(case: Case, wave: Wave, lane: int) -> dict[str, Any]:
         "OPSEL": Value("b", 4, op_sel),
         "OPSEL_HI": Value("b", 4, op_sel_hi),
         "SIMM32": Value("b", 32, case.literal),
+        "SIMM16": Value("b", 16, case.literal & 0xFFFF),
         "WAVE_MODE": {"IEEE": boolean(wave.mode.ieee)},
         "INST": {
             "OMOD": Value("b", 2, table >> 6),
@@ -411,7 +417,10 @@ def execute(case: Case, wave: Wave, dst: int, chosen: int = M64) -> Result:
         old = lanes[lane]
         start = old if target.bits == 64 else old & 0xFFFF_FFFF
         if "mac" in case.mnemonic:
-            start = _flushed(start, target.format.lower(), case, wave.mode)
+            kind = target.format.removeprefix("PK2_").lower()
+            start = _flushed(start, kind, case, wave.mode)
+            if target.format == "PK2_F16":
+                start = start & 0xFFFF | _flushed(start >> 16, kind, case, wave.mode) << 16
         if "div_scale" in case.mnemonic:
             start = values[0]  # what the text leaves unassigned is the source as it is
         names["D0"] = Value("b", 64, 0 if case.mnemonic.startswith("v_cmp") else start)
@@ -423,6 +432,7 @@ def execute(case: Case, wave: Wave, dst: int, chosen: int = M64) -> Result:
         if masked:
             mask |= _mask_bit(case, environment, lane) << lane
         nans[lane] = any(_has_nan(bits, field) for bits, field in zip(values, fields, strict=True))
+        nans[lane] |= bool(re.search("mac|dot2c", case.mnemonic)) and _has_nan(start, target)
         if "EXEC.u64[laneId]" in entry.text:
             exec_after = exec_after & ~(1 << lane) | names["EXEC"].bits & 1 << lane
         if case.mnemonic.startswith("v_cmp"):
