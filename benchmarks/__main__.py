@@ -4,7 +4,8 @@ Needs ``COASM_CORPUS``, the folder of real objects, and for ``hip`` ``COASM_HIP_
 of libraries with compiled ones (see docs/how-it-is-built.md); what is not there is left out. Of the
 objects every ``COASM_BENCH_EVERY``-th is taken. Exit status 1 where a limit is exceeded.
 
-``python -m benchmarks random-c --programs N --seed S`` is none of these: see ``random_c.py``.
+``python -m benchmarks random-c --programs N --seed S`` is none of these: see ``random_c.py``. Nor
+is ``python -m benchmarks compilers``: see ``compilers.py``.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import coasm
+from benchmarks.compilers import compilers
 from benchmarks.lint_mutants import bench_lint_mutants
 from benchmarks.measure import cpu_of_children, interleaved, ratios, run
 from benchmarks.port import bench_port
@@ -198,6 +200,8 @@ def main() -> int:
     print(f"LLVM {'.'.join(map(str, llvm.version))}, Python {sys.version.split()[0]}")
     if sys.argv[1:2] == ["random-c"]:
         return 0 if random_c(sys.argv[2:], llvm) else 1
+    if sys.argv[1:2] == ["compilers"]:
+        return 0 if compilers(sys.argv[2:], llvm) else 1
     good = True
     for name in sys.argv[1:] or BENCHMARKS:
         measure, variable = BENCHMARKS[name]
