@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 __all__ = ["Ported", "PortedKernel", "Share", "port", "portable"]
 
 
+#: Names that an error lists.
+_SHOWN = 4
+
+
 class Share(NamedTuple):
     """What a kernel takes on one target: allocated LDS in bytes, and what is resident of it."""
 
@@ -59,7 +63,7 @@ class Ported:
 
     ``verdict`` is the worst of the kernels'. ``co`` is the object for the target, None where a
     kernel is not portable; of its ``instructions`` so many have ``other`` bytes, and ``fixes``
-    were put in for wait states and waits.
+    were put in for wait states and waits. ``blocked`` are all the kernels that are not portable.
     """
 
     path: str
@@ -70,6 +74,7 @@ class Ported:
     instructions: int
     other: int
     fixes: int = 0
+    blocked: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -80,7 +85,8 @@ class Ported:
     def obstacle(self) -> str | None:
         """Why the object cannot be handed out; None where it can."""
         if self.co is None:
-            return "it is not portable"
+            more = ", ..." if len(self.blocked) > _SHOWN else ""
+            return f"not portable: {', '.join(self.blocked[:_SHOWN])}{more}"
         if any(reason.rule == "hazard" for one in self.kernels for reason in one.reasons):
             return "it lacks wait states or waits on the target: --fix puts them in"
         return None
@@ -136,7 +142,14 @@ def port(
         if asked in (None, one.name)
     )
     count = len(program.instructions)
-    return Ported(source.name, source, sides.new, kernels, new, count, len(made.other), fixes)
+    blocked = tuple(
+        one.name
+        for one in kernels_of(source)
+        if any(reason.level == NOT_PORTABLE for reason in found.all(one))
+    )
+    return Ported(
+        source.name, source, sides.new, kernels, new, count, len(made.other), fixes, blocked
+    )
 
 
 def _sides(source: CodeObject, to: str) -> Sides:
@@ -248,7 +261,8 @@ def _linted(co: CodeObject, code: Mapping[int, Code]) -> tuple[Linted, Program]:
 
 def _lint_reasons(linted: Linted, there: Program, program: Program) -> Iterator[Reason]:
     """The errors of the result, and what of it could not be judged."""
-    had = {(one.rule, one.place.address) for one in _findings_of(program)}
+    findings = _findings_of(program) if linted.findings else ()
+    had = {(one.rule, one.place.address) for one in findings}
     for finding in linted.findings:
         place = finding.place
         rule = "old-hazard" if (finding.rule, place.address) in had else "hazard"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from coasm.asm.code import Instruction
 from coasm.codeobject import Kernel
-from coasm.descriptor import decode, obstacle
+from coasm.descriptor import decode, fields_of, obstacle
 from coasm.isa import parse
 from coasm.isa.kinds import is_a
 from coasm.isa.renamed import CACHES, substitute
@@ -159,8 +159,12 @@ def descriptor_reasons(kernel: Kernel, sides: Sides, version: int) -> Iterator[R
             "compile it for the target: other SGPRs hold what the kernel begins with",
         )
         return
+    gone = [name for name in _sgprs_set(fields) if _is_fixed(name, sides.new)]
     why = obstacle(data, new, code_object_version=version)
-    if why is not None:
+    if gone:
+        what = f"{sides.new.name} has no {' and '.join(gone)}: the SGPRs behind would be others"
+        yield Reason("descriptor", at, "", what, "compile it for the target")
+    elif why is not None:
         yield Reason("descriptor", at, "", why, "compile it for the target")
     lds, most = fields["group_segment_fixed_size"], sides.new.family.lds_bytes
     if lds > most:
@@ -171,3 +175,13 @@ def descriptor_reasons(kernel: Kernel, sides: Sides, version: int) -> Iterator[R
             f"{lds:,} bytes of LDS, and a workgroup of {sides.new.name} has {most:,}",
             "smaller tiles, or fewer stages",
         )
+
+
+def _sgprs_set(fields: Mapping[str, int]) -> Iterator[str]:
+    """The fields that have SGPRs filled at the kernel's entry."""
+    return (name for name, value in fields.items() if value and name.startswith("enable_sgpr_"))
+
+
+def _is_fixed(name: str, processor: Processor) -> bool:
+    """Whether a field of the descriptor cannot be set on a processor."""
+    return any(field.name == name and field.directive is None for field in fields_of(processor))
