@@ -22,9 +22,10 @@ from coasm.codeobject import Section
 from coasm.codeobject.elf import SHT_NOBITS
 from coasm.editing.lines import Written
 from coasm.editing.snapshot import Snapshot
-from coasm.errors import EditError, FormatError
+from coasm.errors import EditError, FormatError, UnsupportedError
 from coasm.isa.flow import is_direct
 from coasm.isa.kinds import following, is_a
+from coasm.reading import Kernel
 
 __all__ = ["Part", "Proof"]
 
@@ -153,8 +154,10 @@ class Proof:
             index = self.old.index(address)
             if index is not None:
                 return self._start(index, section)
-        if after is not None and before is not None and not self._anything_moved:
-            return address + after.address - before.address
+        if after is not None and before is not None and section is not None:
+            within = section is self.old.co.section_at(before.address)
+            if within and section.index not in self._moved_inside:
+                return address + after.address - before.address
         return None
 
     def _offset(self, address: int, section: Section, now: Section) -> int:
@@ -216,6 +219,18 @@ class Proof:
         }
 
     @cached_property
+    def _moved_inside(self) -> frozenset[int]:
+        """The sections whose instructions are at other distances from each other than they were."""
+        distances: dict[int, set[int]] = defaultdict(set)
+        for one, item in enumerate(self.old.instructions):
+            section = self.old.co.section_at(item.address)
+            other = self.partners.get(one)
+            now = None if other is None else self.new.decoded(other).address - item.address
+            if section is not None:
+                distances[section.index].add(-1 if now is None else now)
+        return frozenset(index for index, found in distances.items() if len(found) > 1)
+
+    @cached_property
     def _anything_moved(self) -> bool:
         """Whether two places are at another distance from each other than they were."""
         distances = {
@@ -243,11 +258,24 @@ class Proof:
         """Addresses of which is not known where they lead."""
         for address in self.old.co.addresses.numeric:
             index = self.old.index(address)
-            if index is not None and index in self.partners and self._anything_moved:
+            if index is None or index not in self.partners or not self._anything_moved:
+                continue
+            if not self._only_prefetched(address):
                 yield (
                     f"{self.old.decoded(index).text} at {address:#x} begins an address of which is "
                     "not known where it leads: nothing may move"
                 )
+
+    def _only_prefetched(self, address: int) -> bool:
+        """Whether an address that begins there is for prefetches of code alone, which are hints."""
+        kernels = self.old.co.kernels if self.old.co.metadata_note is not None else ()
+        for kernel in kernels:
+            if kernel.entry <= address < kernel.entry + kernel.size:
+                try:
+                    return _is_only_prefetched(kernel, address)
+                except UnsupportedError:
+                    return False
+        return False
 
     def _data(self) -> Iterator[str]:
         """Data is as it was, but for the addresses in it."""
@@ -313,6 +341,23 @@ class Proof:
         if one.base is not None:
             return True  # the end of what a frame is of: it moves with what is in it
         return other.symbol is None and other.target == self.moved(one.target)
+
+
+def _is_only_prefetched(kernel: Kernel, address: int) -> bool:
+    first = kernel.instructions.at(address)
+    block = kernel.cfg.block_of(first.index)
+    holding = set(first.writes)
+    for place in range(first.index + 1, block.last):
+        item = kernel.instructions[place]
+        if holding & set(item.reads) and not is_a(item.mnemonic, "prefetches code"):
+            return False
+        holding -= set(item.writes)
+        if not holding:
+            return True
+    return not block.leaves and not any(
+        holding & set(kernel.liveness[kernel.cfg.blocks[number].first].registers)
+        for number in block.follows
+    )
 
 
 def _kernels(side: Snapshot) -> list[int]:

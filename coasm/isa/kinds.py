@@ -99,6 +99,7 @@ _KINDS = {
     "padding": r"s_code_end",
     "fills gaps": r"s_nop$|s_code_end",
     "covers those behind it": r"s_clause$",
+    "prefetches code": r"s_prefetch_inst",
     "scratch": r"(s_)?scratch_",
     "buffer": r"buffer_",
     "global": r"global_",

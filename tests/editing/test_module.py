@@ -111,7 +111,11 @@ def test_addresses_that_code_computes_follow() -> None:
         # The literal would be 4 bytes further from what s_getpc_b64 gives.
         (_TABLE, "s_add_u32", "is a part of an address, which would lead elsewhere"),
         # The address is of no known use, and what it leads to would move.
-        ("\ts_getpc_b64 s[4:5]\n\ts_nop 3\n" + _END, "s_nop", "not known where it leads"),
+        (
+            "\ts_getpc_b64 s[4:5]\n\ts_nop 3\n\ts_mov_b64 s[6:7], s[4:5]\n" + _END,
+            "s_nop",
+            "not known",
+        ),
     ],
 )
 def test_an_edit_that_would_break_an_address_is_refused(body: str, before: str, why: str) -> None:
@@ -121,6 +125,20 @@ def test_an_edit_that_would_break_an_address_is_refused(body: str, before: str, 
     with pytest.raises(EditError, match=why):
         module.settle()
     assert module.text == text  # it is given up
+
+
+def test_code_may_be_prefetched() -> None:
+    """A prefetch of what is elsewhere now is a hint that is of no use, and no more."""
+    prefetch = "\ts_get_pc_i64 s[4:5]\n\ts_prefetch_inst s[4:5], 0x1000, s6, 0\n"
+    for behind, fine in (("", True), ("\ts_mov_b64 s[8:9], s[4:5]\n", False)):
+        text = listing(f"\ts_nop 0\n{prefetch}{behind}{_END}", "gfx1250")
+        module = Module(coasm.assemble(text).data)
+        module.insert("s_nop 1", before=module.kernel().instructions[1])
+        if fine:
+            assert texts(module.settle())[:2] == ["s_nop 0", "s_nop 1"]
+            continue
+        with pytest.raises(EditError, match="not known where it leads"):
+            module.settle()
 
 
 def test_what_stands_in_a_clause_stays_together() -> None:
