@@ -15,6 +15,7 @@ from itertools import accumulate, product
 from coasm.emulator.rows.table import ROWS
 from coasm.isa.table import opcode
 from coasm.llvm import Llvm
+from coasm.target import processor
 
 TARGETS = ("gfx942", "gfx950")
 _ERROR = re.compile(r"^<stdin>:(\d+):\d+: error", re.M)
@@ -58,6 +59,11 @@ def _vector_forms(name: str) -> Iterator[str]:
         results = ("s40",)
     elif re.match(r"v_(\w+_co|div_scale|mad_[ui]64)_", name):
         results = ("v40, vcc", "v[40:41], vcc")
+    if name.startswith("v_smfmac"):
+        for out, a, b in product((4, 16), (2, 4), (4, 8)):
+            sources = f"{_span('v', 8, a)}, {_span('v', 16, b)}, v24"
+            yield f"{name} {_span('v', 64, out)}, {sources}"
+        return
     if name.startswith("v_mfma"):
         for out, a, b in product((2, 4, 8, 16, 32), (1, 2, 4, 8), (1, 2, 4, 8)):
             text = f"{name} {_span('v', 64, out)}, {_span('v', 8, a)}, {_span('v', 16, b)}, "
@@ -131,7 +137,9 @@ def base_forms(llvm: Llvm, target: str, prefix: str = "") -> dict[str, str]:
             candidates.setdefault(text, name)
     forms: dict[str, str] = {}
     good = accepted(llvm, target, candidates)
+    instructions = processor(target).family.instructions
     for text, name in candidates.items():
-        if text in good:
+        # LLVM takes names of before, which are not those that it prints.
+        if text in good and opcode(name, instructions):
             forms.setdefault(name, text)
     return forms

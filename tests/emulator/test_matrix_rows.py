@@ -22,7 +22,7 @@ from tests.emulator.bench import Bench
 from tests.emulator.forms import accepted, base_forms
 
 TARGETS = ("gfx942", "gfx950")
-_NAME = re.compile(r"v_mfma_(scale_)?(f32|i32|f64)_(\d+)x\d+x(\d+)_(?:(\d+)b_)?(\w+)")
+_NAME = re.compile(r"v_s?mfmac?_(scale_)?(f32|i32|f64)_(\d+)x\d+x(\d+)_(?:(\d+)b_)?(\w+)")
 _F8F6F4 = (
     ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float6_e2m3fn,
     ml_dtypes.float6_e3m2fn, ml_dtypes.float4_e2m1fn,
@@ -71,6 +71,10 @@ def places(shape: Shape, wide: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 def result_places(shape: Shape) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(block, row, column) of each [lane, item] of C and D."""
+    if shape.size == 4:  # the blocks side by side; in f64 the rows, too
+        lane, item = np.indices((64, 1 if shape.out == "f64" else 4))
+        row = lane // 16 if shape.out == "f64" else item
+        return lane // 4 % shape.blocks, row, lane % 4
     count = shape.size**2 // 64
     lane, item = np.indices((64, count * shape.blocks))
     block, item = item // count, item % count
@@ -174,7 +178,11 @@ def test_lane_patterns_broadcasts_and_negations(
         shape = shape_of(name, target)
         published = (
             "neg" in line if shape.out == "f64"
-            else (shape.blocks > 1 and _number(line, "cbsz") < shape.blocks.bit_length())
+            else (
+                shape.blocks > 1
+                and _number(line, "cbsz") < shape.blocks.bit_length()
+                and _number(line, "abid") < 1 << _number(line, "cbsz")
+            )
             or (name.endswith("_f32") and "blgp" in line and "cbsz" not in line)
         )  # fmt: skip
         if published:
@@ -186,3 +194,94 @@ def test_lane_patterns_broadcasts_and_negations(
                 bench.run(line, bench.wave())
             refused += 1
     assert done > 50 and refused > 20
+
+
+# SMFMAC.
+
+SPARSE_ROWS = sorted(name for name in ROWS if name.startswith("v_smfmac"))
+
+
+def _smfmac(
+    shape: Shape, a: np.ndarray, b: np.ndarray, index: np.ndarray, first: int
+) -> np.ndarray:
+    """The product by its definition: a lane's items meet the items of B that its index picks.
+
+    *a* and *b* are [lane, item], *index* one number a lane, of which bits from *first* on count.
+    """
+    each = a.shape[1]
+    full = np.zeros((shape.size, shape.k))
+    columns = np.zeros((shape.k, shape.size))
+    depth = 64 // shape.size
+    for lane in range(64):
+        group = lane // shape.size
+        columns[group * shape.k // depth :][: shape.k // depth, lane % shape.size] = b[lane]
+        for item in range(each):
+            pick = int(index[lane]) >> first + 2 * item & 3
+            full[lane % shape.size, 4 * ((group * each + item) // 2) + pick] += a[lane, item]
+    return full @ columns
+
+
+@pytest.fixture(scope="module", params=TARGETS)
+def sparse_machine(request: pytest.FixtureRequest, llvm: Llvm) -> tuple[str, Bench, dict[str, str]]:
+    target = request.param
+    forms = base_forms(llvm, target, "v_smfmac")
+    lines = [f + tail for f in forms.values() for tail in ("", *_SETS)]
+    good = accepted(llvm, target, lines)
+    return target, Bench(llvm, target, [line for line in lines if line in good]), forms
+
+
+_SETS = (" abid:1", " abid:3", " cbsz:1", " cbsz:1 abid:2")
+
+
+def test_every_sparse_row(sparse_machine: tuple[str, Bench, dict[str, str]]) -> None:
+    """ABID picks one of the index's sets where CBSZ is 0; a set that is not there is refused."""
+    target, bench, forms = sparse_machine
+    assert set(forms) == mnemonics(processor(target).family.instructions).intersection(SPARSE_ROWS)
+    rng = np.random.default_rng(3)
+    done = refused = 0
+    for line in bench.addresses:
+        shape = shape_of(line.split()[0], target)
+        each = shape.size * shape.k // 2 // 64
+        first = 0 if _number(line, "cbsz") else 2 * each * _number(line, "abid")
+        if first + 2 * each > 32:
+            with pytest.raises(Fault, match="has no set with abid"):
+                bench.run(line, bench.wave())
+            refused += 1
+            continue
+        a, b = (rng.integers(-3, 4, (64, n * each)).astype(np.float64) for n in (1, 2))
+        pairs = np.array([0b0100, 0b1000, 0b1100, 0b1001, 0b1101, 0b1110], np.uint64)
+        nibbles = rng.choice(pairs, (64, 8)) << np.arange(0, 32, 4).astype(np.uint64)
+        index = np.bitwise_or.reduce(nibbles, axis=1).astype(np.uint32)
+        c = rng.integers(-9, 10, (1, shape.size, shape.size)).astype(np.float64)
+        at = result_places(shape)
+        kind = {"f32": np.float32, "i32": np.int32}[shape.out]
+        group = bench.wave()
+        for register, values in (
+            (8, _registers(a.astype(shape.types[0]))),
+            (16, _registers(b.astype(shape.types[1]))),
+            (64, _registers(c[at].astype(kind))),
+        ):
+            group.V[register : register + len(values), 0] = values
+        group.V[24, 0] = index
+        bench.run(line, group)
+        want = _smfmac(shape, a, b, index, first)[None] + c
+        size = shape.size**2 // 64
+        found = np.ascontiguousarray(group.V[64 : 64 + size, 0].T).view(kind)
+        assert (found == want[at]).all(), line
+        done += 1
+    assert done > 2 * len(forms) and refused > 5
+
+
+def test_what_a_sparse_product_does_not_pick_is_not_there(
+    sparse_machine: tuple[str, Bench, dict[str, str]],
+) -> None:
+    """An infinity or a NaN in B counts only where it is picked."""
+    _, bench, forms = sparse_machine
+    group = bench.wave()
+    group.V[8:10, 0] = 0x3C003C00  # ones
+    halves = np.array([np.nan, 1.0, 2.0, np.inf], np.float16).view(np.uint16).astype(np.uint32)
+    low, high = halves[0] | halves[1] << 16, halves[2] | halves[3] << 16
+    group.V[16:20, 0] = np.array([low, high, low, high])[:, None]
+    group.V[24, 0] = 0x99999999  # the second and the third
+    bench.run(forms["v_smfmac_f32_16x16x32_f16"], group)
+    assert (group.V[64:68, 0].view(np.float32) == 8 * (1.0 + 2.0)).all()

@@ -12,17 +12,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from coasm.emulator.errors import Fault
 from coasm.emulator.rows.context import Context
-from coasm.emulator.rows.table import row
+from coasm.emulator.rows.table import ROWS, row
 from coasm.emulator.rows.values import DTYPES, Array, Step, constant64
 from coasm.emulator.state.waves import Group
+from coasm.errors import UnsupportedError
 from coasm.isa import VGPR, Literal, Operand, Parsed, Register
+from coasm.isa.kinds import is_a
+from coasm.isa.layout import (
+    BITS,
+    Shape,
+    b_lanes,
+    broadcast_block,
+    index_bit,
+    places,
+    shape_of,
+)
+from coasm.isa.table import mnemonics
 
 __all__ = ["FORMATS", "Format", "values_of"]
 
@@ -235,91 +246,108 @@ for _shape in ("16x16x128", "32x32x64"):
     )
 
 
-# Unscaled MFMA: rows are (m, n, k, blocks), the element type, the accumulator's.
+# Unscaled MFMA, and SMFMAC.
 
 
-def _lane_patterns() -> Array:
-    """By BLGP: the lane whose part of B each lane has.
+def _controls(shape: Shape, parsed: Parsed) -> tuple[tuple[int, int], int]:
+    """((cbsz, abid), blgp) of an instruction that takes them; those of others are left.
 
-    Source: AMD matrix instruction calculator, README, "BLGP".
+    Raises:
+        Fault: values that the instruction does not have.
     """
-    lane = np.arange(LANES)
-    halves = [lane % 32, lane % 32 + 32, (lane + 16) % 64]
-    return np.array([lane, *halves, *(lane % 16 + 16 * at for at in range(4))])
-
-
-_LANE_PATTERNS = _lane_patterns()
-
-
-def _controls(parsed: Parsed, blocks: int, out: str, form: str) -> tuple[int, tuple[int, int]]:
-    """(blgp, (cbsz, abid)) of an instruction that takes them; those of others are left."""
-    if out == "f64":
-        return 0, (0, 0)
     broadcast = 0, 0
-    if blocks > 1:
+    if shape.blocks > 1 and shape.out != "f64":
         broadcast = parsed.number("cbsz"), parsed.number("abid")
-        if 1 << broadcast[0] > blocks or broadcast[1] >= 1 << broadcast[0]:
-            raise Fault(f"the product of {blocks} blocks has no cbsz:{broadcast[0]} with this abid")
-    return parsed.number("blgp") if blocks > 1 or form == "f32" else 0, broadcast
+    blgp = parsed.number("blgp") if shape.takes_blgp else 0
+    try:
+        broadcast_block(shape, 0, *broadcast)
+        b_lanes(shape, blgp)
+    except UnsupportedError as error:
+        raise Fault(str(error)) from None
+    return broadcast, blgp
 
 
-def _dense(
-    width: int, k: int, blocks: int, a_form: str, b_form: str, out: str
-) -> Callable[[Context, Parsed], Step]:
-    """One block or several; A item e of lane L is A[L % width, per * (L // width) + e]."""
-    per = width * k * blocks // LANES  # elements of a lane
-    groups = LANES // width // blocks  # lane groups along K
+@cache
+def _spread(shape: Shape) -> tuple[Array, ...]:
+    """For each register of the result and each lane the number of the product's element there."""
+    count = shape.m * shape.n
+    size = BITS[shape.out] // 32
+    registers = count * shape.blocks * size // LANES
+    found = np.zeros((registers, LANES), np.int64)
+    for place in places(shape, "D"):
+        found[place.register, place.lane] = place.block * count + place.i * shape.n + place.j
+    return tuple(found[::size])
 
-    def operand(s: Group, key: _Side) -> Array:
-        found = s.decoded.get(key)
-        if found is None:
-            values = decode(_raw(s, key.rows), key.form)[..., :per]
-            if key.lanes:
-                values = values[:, _LANE_PATTERNS[key.lanes]]
-            shaped = values.reshape(s.n, blocks, groups, width, per).transpose(0, 1, 3, 2, 4)
-            size, which = key.broadcast
-            if size:
-                shaped = shaped[:, np.arange(blocks) >> size << size | which]
-            found = np.ascontiguousarray(shaped).reshape(s.n, blocks, width, k)
-            s.decoded[key] = found
+
+def _operand(s: Group, key: _Side, shape: Shape, rows: int, depth: int) -> Array:
+    """A as [n, blocks, m, k], or B as [n, blocks, n, k]: lanes hold rows of all blocks."""
+    found = s.decoded.get(key)
+    if found is not None:
         return found
+    side = rows * shape.blocks
+    each, parts = depth * side // LANES, LANES // side
+    values = decode(_raw(s, key.rows), key.form)[..., :each]
+    if key.lanes:
+        values = values[:, b_lanes(shape, key.lanes)]
+    shaped = values.reshape(s.n, parts, shape.blocks, rows, each).transpose(0, 2, 3, 1, 4)
+    if key.broadcast[0]:
+        blocks = [broadcast_block(shape, at, *key.broadcast) for at in range(shape.blocks)]
+        shaped = shaped[:, blocks]
+    found = np.ascontiguousarray(shaped).reshape(s.n, shape.blocks, rows, depth)
+    s.decoded[key] = found
+    return found
+
+
+def _format_of(ctx: Context, name: str) -> Format:
+    fnuz = ctx.shared.processor.family.fnuz and name in ("fp8", "bf8")
+    return FORMATS[name + "_fnuz" if fnuz else name]
+
+
+def _dense(shape: Shape) -> Callable[[Context, Parsed], Step]:
+    """One block or several."""
+    out = shape.out
 
     def build(ctx: Context, parsed: Parsed) -> Step:
         d = ctx.rows(parsed.operands[0])
         c = _accumulator(ctx, parsed.operands[3], out)
-        fnuz = ctx.shared.processor.family.fnuz
-        forms = [
-            FORMATS[f + "_fnuz"] if fnuz and f in ("fp8", "bf8") else FORMATS[f]
-            for f in (a_form, b_form)
-        ]
-        first = d[0]
         clamp = out == "i32" and "clamp" in parsed.modifiers
         # The negations of A, B and C stand where other types have their lane pattern.
         negate = parsed.bits("neg", 3) if out == "f64" else (0, 0, 0)
         signs = [-1.0 if one else 1.0 for one in negate]
         addend = c if isinstance(c, float) else ctx.rows(parsed.operands[3])
-        lanes, broadcast = _controls(parsed, blocks, out, a_form)
+        broadcast, lanes = _controls(shape, parsed)
         a_rows, b_rows = (tuple(ctx.rows(operand)) for operand in parsed.operands[1:3])
-        a_side = _Side(a_rows, forms[0], blocks=blocks, broadcast=broadcast)
-        b_side = _Side(b_rows, forms[1], blocks=blocks, lanes=lanes)
+        a_side = _Side(a_rows, _format_of(ctx, shape.a), blocks=shape.blocks, broadcast=broadcast)
+        b_side = _Side(b_rows, _format_of(ctx, shape.b), blocks=shape.blocks, lanes=lanes)
 
         def step(s: Group) -> None:
-            a, b = operand(s, a_side), operand(s, b_side)
-            product = np.matmul(a, b.transpose(0, 1, 3, 2))  # [n, blocks, width, width]
-            if out == "f32":
-                for block in range(blocks):
-                    size = width * width // LANES
-                    base = c + block * size if isinstance(c, int) else c
-                    _accumulate(s, product[:, block], first + block * size, base, width)
-                return
-            if out == "i32":
-                _accumulate_int(s, product[:, 0], first, c, width, clamp)
-                return
-            _accumulate64(s, product[:, 0] * (signs[0] * signs[1]), d, addend, signs[2])
+            a = _operand(s, a_side, shape, shape.m, shape.k)
+            b = _operand(s, b_side, shape, shape.n, shape.k)
+            product = np.matmul(a, b.transpose(0, 1, 3, 2))  # [n, blocks, m, n]
+            if out == "f64":
+                _accumulate64(s, product * (signs[0] * signs[1]), d, addend, signs[2], shape)
+            elif shape.m == 4:
+                _accumulate_small(s, product, d, addend, shape, clamp)
+            else:
+                _accumulate_blocks(s, product, d[0], c, shape, clamp)
 
         return step
 
     return build
+
+
+def _accumulate_blocks(
+    s: Group, product: Array, first: int, c: int | float, shape: Shape, clamp: bool
+) -> None:
+    """One block behind the other."""
+    size = shape.m * shape.n // LANES
+    for block in range(shape.blocks):
+        base = c + block * size if isinstance(c, int) else c
+        at = first + block * size
+        if shape.out == "f32":
+            _accumulate(s, product[:, block], at, base, shape.m)
+        else:
+            _accumulate_int(s, product[:, block], at, base, shape.m, clamp)
 
 
 def _accumulate_int(
@@ -338,53 +366,110 @@ def _accumulate_int(
     out[...] = np.clip(total, -(2**31), 2**31 - 1) if clamp else total
 
 
-def _accumulate64(
-    s: Group, product: Array, d: list[int], addend: list[int] | float, sign: float
+def _accumulate_small(
+    s: Group, product: Array, d: list[int], addend: list[int] | float, shape: Shape, clamp: bool
 ) -> None:
-    # Item g of lane L is [4 * g + L // 16, L % 16].
-    parts = product.reshape(s.n, 4, 4, 16).transpose(1, 0, 2, 3).reshape(4, s.n, LANES)
-    for g in range(4):
+    """Blocks that share the registers of the result."""
+    flat = product.reshape(s.n, -1)
+    integer = shape.out == "i32"
+    values = []
+    for place, spread in enumerate(_spread(shape)):
+        old: Any = addend
+        if not isinstance(addend, float):
+            old = s.i[addend[place]] if integer else s.f[addend[place]]
+        total: Array = flat[:, spread] + old
+        if integer:
+            total = total.astype(np.int64)
+            total = np.clip(total, -(2**31), 2**31 - 1) if clamp else total
+        values.append(total.astype(np.int32 if integer else np.float32).view(np.uint32))
+    for row_, value in zip(d, values, strict=True):
+        s.u[row_][...] = value
+
+
+def _accumulate64(
+    s: Group,
+    product: Array,
+    d: list[int],
+    addend: list[int] | float,
+    sign: float,
+    shape: Shape,
+) -> None:
+    flat = product.reshape(s.n, -1)
+    for g, spread in enumerate(_spread(shape)):
         old: Any = addend
         if not isinstance(addend, float):
             both = np.stack([s.u[addend[2 * g]], s.u[addend[2 * g + 1]]], axis=-1)
             old = both.view(np.float64)[..., 0]
-        total = np.ascontiguousarray(parts[g] + sign * old).view(np.uint32)
+        total = np.ascontiguousarray(flat[:, spread] + sign * old).view(np.uint32)
         total = total.reshape(s.n, LANES, 2)
         s.u[d[2 * g]][...] = total[..., 0]
         s.u[d[2 * g + 1]][...] = total[..., 1]
 
 
-# width, k, blocks, formats, accumulator, names
-_TABLE: tuple[tuple[int, int, int, str, str, str, str], ...] = (
-    (32, 1, 2, "f32", "f32", "f32", "f32_32x32x1_2b_f32"),
-    (32, 2, 1, "f32", "f32", "f32", "f32_32x32x2_f32"),
-    (16, 1, 4, "f32", "f32", "f32", "f32_16x16x1_4b_f32"),
-    (16, 4, 1, "f32", "f32", "f32", "f32_16x16x4_f32"),
-    (32, 4, 1, "xf32", "xf32", "f32", "f32_32x32x4_xf32"),
-    (16, 8, 1, "xf32", "xf32", "f32", "f32_16x16x8_xf32"),
-    (32, 4, 2, "f16", "f16", "f32", "f32_32x32x4_2b_f16"),
-    (32, 8, 1, "f16", "f16", "f32", "f32_32x32x8_f16"),
-    (16, 4, 4, "f16", "f16", "f32", "f32_16x16x4_4b_f16"),
-    (16, 16, 1, "f16", "f16", "f32", "f32_16x16x16_f16"),
-    (32, 16, 1, "f16", "f16", "f32", "f32_32x32x16_f16"),
-    (16, 32, 1, "f16", "f16", "f32", "f32_16x16x32_f16"),
-    (32, 4, 2, "bf16", "bf16", "f32", "f32_32x32x4_2b_bf16"),
-    (32, 8, 1, "bf16", "bf16", "f32", "f32_32x32x8_bf16"),
-    (16, 4, 4, "bf16", "bf16", "f32", "f32_16x16x4_4b_bf16"),
-    (16, 16, 1, "bf16", "bf16", "f32", "f32_16x16x16_bf16"),
-    (32, 16, 1, "bf16", "bf16", "f32", "f32_32x32x16_bf16"),
-    (16, 32, 1, "bf16", "bf16", "f32", "f32_16x16x32_bf16"),
-    (32, 16, 1, "i8", "i8", "i32", "i32_32x32x16_i8"),
-    (16, 32, 1, "i8", "i8", "i32", "i32_16x16x32_i8"),
-    (16, 64, 1, "i8", "i8", "i32", "i32_16x16x64_i8"),
-    (32, 32, 1, "i8", "i8", "i32", "i32_32x32x32_i8"),
-    (16, 4, 1, "f64", "f64", "f64", "f64_16x16x4_f64"),
-)
-for _w, _k, _b, _fa, _fb, _out, _name in _TABLE:
-    _note = f"{_NOTE}; {_XF32}" if _fa == "xf32" else _NOTE
-    _build = _dense(_w, _k, _b, _fa, _fb, _out)
-    row(f"v_mfma_{_name}", _build, _note, decodes=_sources)
-for _fa, _fb in product(("fp8", "bf8"), repeat=2):
-    for _w, _k in ((16, 32), (32, 16)):
-        _build = _dense(_w, _k, 1, _fa, _fb, "f32")
-        row(f"v_mfma_f32_{_w}x{_w}x{_k}_{_fa}_{_fb}", _build, _NOTE, decodes=_sources)
+def _sparse(shape: Shape) -> Callable[[Context, Parsed], Step]:
+    """Of four neighbours along k, A has the two that the index says; the rest are zero.
+
+    Rows of A, stored and index alike, lie in the lanes as those of a dense operand of half the
+    depth; the result is the addend.
+    """
+    each = shape.stored * shape.m // LANES
+
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        d = ctx.rows(parsed.operands[0])
+        a_rows, b_rows = (tuple(ctx.rows(operand)) for operand in parsed.operands[1:3])
+        index = ctx.k(parsed.operands[3])
+        try:
+            first = index_bit(shape, parsed.number("cbsz"), parsed.number("abid"))
+        except UnsupportedError as error:
+            raise Fault(str(error)) from None
+        a_side = _Side(a_rows, _format_of(ctx, shape.a))
+        b_side = _Side(b_rows, _format_of(ctx, shape.b))
+
+        def step(s: Group) -> None:
+            a = _operand(s, a_side, shape, shape.m, shape.stored)[:, 0]
+            b = _operand(s, b_side, shape, shape.n, shape.k)[:, 0]
+            bits = np.broadcast_to(s.u[index], (s.n, LANES))
+            up = (first + 2 * np.arange(each)).astype(np.uint32)
+            picks = (bits[..., None] >> up & np.uint32(3)).astype(np.int64)
+            picks = picks.reshape(s.n, LANES // shape.m, shape.m, each).transpose(0, 2, 1, 3)
+            column = picks.reshape(s.n, shape.m, shape.stored)
+            column = column + np.arange(shape.stored) // 2 * 4
+            product = _sparse_product(a, b, column, shape.k)
+            if shape.out == "f32":
+                _accumulate(s, product, d[0], d[0], shape.m)
+            else:
+                _accumulate_int(s, product, d[0], d[0], shape.m, False)
+
+        return step
+
+    return build
+
+
+def _sparse_product(a: Array, b: Array, column: Array, depth: int) -> Array:
+    """[n, m, n]: the sum over stored elements of a times b in that element's column."""
+    if np.isfinite(b).all():
+        full = np.zeros((*a.shape[:2], depth))
+        for which in (0, 1):  # two of one group may have the same place
+            at = column[..., which::2]
+            old = np.take_along_axis(full, at, axis=-1)
+            np.put_along_axis(full, at, old + a[..., which::2], axis=-1)
+        return np.matmul(full, b.transpose(0, 2, 1))
+    out = np.empty((a.shape[0], a.shape[1], b.shape[1]))
+    for i in range(a.shape[1]):  # a zero does not meet what is not picked
+        picked = np.take_along_axis(b, column[:, None, i], axis=-1)
+        out[:, i] = np.matmul(picked, a[:, i, :, None])[..., 0]
+    return out
+
+
+def _add_rows() -> None:
+    for instructions in ("908", "90a", "942", "950"):
+        for name in mnemonics(instructions):
+            if not is_a(name, "matrix product") or name in ROWS:
+                continue
+            shape = shape_of(name, instructions)
+            note = f"{_NOTE}; {_XF32}" if shape.a == "xf32" else _NOTE
+            build = _sparse(shape) if shape.sparse else _dense(shape)
+            row(name, build, note, decodes=_sources)
+
+
+_add_rows()
