@@ -142,7 +142,7 @@ def _one(spec: str, options: _Options, everything: bool, json_: bool) -> tuple[i
     if json_:
         _print_json(ported, written, why_not, runs)
     else:
-        _show(spec, ported, everything, runs)
+        _show(spec, ported, everything, runs, options.run is not None)
         if output is not None:
             _say_written(ported, output, why_not)
     fine = ported.verdict == "ok" and why_not is None and (runs is None or runs.alike)
@@ -190,13 +190,15 @@ def _print_json(
     print(dumps(report), flush=True)
 
 
-def _show(spec: str, ported: Ported, everything: bool, runs: Runs | None) -> None:
+def _show(spec: str, ported: Ported, everything: bool, runs: Runs | None, asked: bool) -> None:
     from coasm.port.report import lines
 
     print(printable(f"{spec}: {ported.source.target} → {ported.to.name}"))
     for text, what in lines(ported, every=everything):
         line = printable(text)
         print(colored(line, _COLORS[what]) if what in _COLORS else line)
+    if asked and runs is None:
+        print("  not run: it is not portable")
     if runs is not None:
         for text in runs.lines(ported.source.target.name, ported.to.name):
             print(printable(text))

@@ -20,12 +20,13 @@ from coasm.linter.program import Program, build_program
 from coasm.llvm import find_llvm
 from coasm.occupancy import Occupancy, occupancy
 from coasm.port.encoding import Encoded, encoded
-from coasm.port.mended import mended
+from coasm.port.mended import Put, mended
 from coasm.port.reasons import Sides, descriptor_reasons, instruction_reasons
 from coasm.port.rules import NOT_PORTABLE, NOTE, OK, REVIEW, VERDICTS, Reason
 from coasm.target import PROCESSORS, Processor, TargetID, processor
 
 if TYPE_CHECKING:
+    from coasm.editing import Module
     from coasm.linter.lint import Linted
 
 __all__ = ["Ported", "PortedKernel", "Share", "port", "portable"]
@@ -235,20 +236,29 @@ def _result(
     if any(reason.level == NOT_PORTABLE for one in program.kernels for reason in found.all(one)):
         return None, 0
     linted, there = _linted(made.co, made.new_code)
-    if not fix or not any(one.fix is not None for one in linted.findings):
+    lacks = fix and any(one.fix is not None for one in linted.findings)
+    done = _mended(made.co, llvm) if lacks else None
+    if done is None:
         for reason in _lint_reasons(linted, there, program):
             found.at(reason, reason.address)
         return made.co, 0
-    module, lines = mended(made.co, llvm)
+    module, lines = done
     for put in lines:
         item = program.instructions[program.index(put.address)]
         what = f"{put.text} {'in its place' if put.instead else 'before it'}"
         found.at(Reason("fixed", put.address, item.text, what), put.address)
     linted, there = _linted(module.co, module.co.code)
-    for reason in _lint_reasons(linted, there, program):
-        old = module.came_from.get(reason.address, reason.address)
-        found.at(reason._replace(address=old), old)
+    for reason in _lint_reasons(linted, there, program, module.came_from):
+        found.at(reason, reason.address)
     return load(module.data, name=made.co.name), len(lines)
+
+
+def _mended(co: CodeObject, llvm: str | None) -> tuple[Module, list[Put]] | None:
+    """*co* with what it lacks; None where lint knows the target too little to put it in."""
+    try:
+        return mended(co, llvm)
+    except UnsupportedError:
+        return None
 
 
 def _linted(co: CodeObject, code: Mapping[int, Code]) -> tuple[Linted, Program]:
@@ -259,16 +269,22 @@ def _linted(co: CodeObject, code: Mapping[int, Code]) -> tuple[Linted, Program]:
     return judge(Source(co.name, program)), program
 
 
-def _lint_reasons(linted: Linted, there: Program, program: Program) -> Iterator[Reason]:
-    """The errors of the result, and what of it could not be judged."""
+def _lint_reasons(
+    linted: Linted, there: Program, program: Program, origin: Mapping[int, int] | None = None
+) -> Iterator[Reason]:
+    """The errors of the result, and what of it could not be judged.
+
+    *origin* is where its instructions are in the original *program*, where that is elsewhere.
+    """
     findings = _findings_of(program) if linted.findings else ()
     had = {(one.rule, one.place.address) for one in findings}
     for finding in linted.findings:
         place = finding.place
-        rule = "old-hazard" if (finding.rule, place.address) in had else "hazard"
+        address = (origin or {}).get(place.address, place.address)
+        rule = "old-hazard" if (finding.rule, address) in had else "hazard"
         advice = finding.advice if finding.fix is None else f"{finding.advice}; or --fix"
         what = f"lint: {finding.rule}: {finding.what}"
-        yield Reason(rule, place.address, place.text, what, advice)
+        yield Reason(rule, address, place.text, what, advice)
     if linted.unjudged is not None:
         for kernel in there.kernels:
             yield Reason("unjudged", kernel.entry, "", linted.unjudged, "look for it by hand")
