@@ -209,6 +209,7 @@ _FOLDERS: dict[str, Callable[[Path, Llvm], object]] = {
     "editing.md": lambda folder, llvm: shutil.copytree(EXAMPLES, folder, dirs_exist_ok=True),
     "equivalence.md": _equivalence,
     "install.md": lambda folder, llvm: None,
+    "layout.md": lambda folder, llvm: None,
     "lint.md": _lint,
     "listing.md": _sources,
     "port.md": _port,
@@ -429,7 +430,7 @@ def test_python_runs(folder: Path, block: Block) -> None:
 
 
 def test_the_blocks_of_python_are_found() -> None:
-    pages = {"README.md", "bundles.md", "editing.md", "lint.md", "port.md", "run.md"}
+    pages = {"README.md", "bundles.md", "editing.md", "layout.md", "lint.md", "port.md", "run.md"}
     assert {block.page for block in _PYTHON} == pages
 
 

@@ -29,6 +29,7 @@ COMMANDS = {
     "extract": "Take the code objects out of an executable or library.",
     "bundle": "Make an offload bundle of code objects for several targets.",
     "embed": "Put rebuilt code objects back into an executable or library.",
+    "layout": "Show which lane and register holds which element of a matrix.",
     "info": "Show what a code object holds and what its kernels use.",
     "doctor": "Show which LLVM was found, and what it knows.",
 }

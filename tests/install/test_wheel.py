@@ -173,6 +173,7 @@ coasm extract libkernels.so --list
 coasm extract libkernels.so -o objects
 coasm embed libkernels.so -r gfx942=built.co -o grown.so
 coasm bundle kernel.co -o kernel.hipfb --compress
+coasm layout v_mfma_f32_16x16x16_f16 --json
 coasm info kernel.co
 coasm info kernel.co --json
 coasm info libkernels.so
