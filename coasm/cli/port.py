@@ -150,11 +150,17 @@ def _one(spec: str, options: _Options, everything: bool, json_: bool) -> tuple[i
 
 
 def _output(spec: str, options: _Options) -> str | None:
+    """Where the object for the target goes: beside the file, of one inside with its name."""
     if not options.write:
         return None
     if options.output is not None:
         return options.output
-    return f"{os.path.splitext(os.path.basename(spec.partition(':')[0]))[0]}.{options.to}.co"
+    if spec == "-":
+        raise CoasmError("standard input needs -o OUT")
+    if os.path.exists(spec):
+        return f"{os.path.splitext(spec)[0]}.{options.to}.co"
+    folder, name = os.path.split(spec)
+    return os.path.join(folder, f"{name.replace(':', '.').replace('#', '.')}.{options.to}.co")
 
 
 def _write(ported: Ported, output: str, llvm: str | None) -> str | None:

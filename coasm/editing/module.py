@@ -184,6 +184,9 @@ class Module:
     def swap(self, one: Place, other: Place) -> None:
         """Let two instructions change places, if :meth:`coasm.Kernel.may_swap` allows it.
 
+        It is asked about the code as it was when the edits began: what several swaps are together
+        says ``findings``.
+
         Raises:
             EditError: it does not, for the reasons that the text has.
         """
