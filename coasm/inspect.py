@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from coasm.flow.cfg import Graph
 
 __all__ = [
+    "DYNAMIC_LDS",
     "Argument",
     "KernelInfo",
     "ObjectInfo",
@@ -190,7 +191,7 @@ def kernel_info(co: CodeObject, kernel: Kernel, graph: Graph | None = None) -> K
         sgpr_spills=_integer(data.get(".sgpr_spill_count")),
         vgpr_spills=_integer(data.get(".vgpr_spill_count")),
         lds=_integer(data.get(".group_segment_fixed_size")),
-        dynamic_lds=any(a.kind in _DYNAMIC_LDS for a in arguments),
+        dynamic_lds=any(a.kind in DYNAMIC_LDS for a in arguments),
         scratch=_integer(data.get(".private_segment_fixed_size")),
         dynamic_stack=asked.dynamic_stack,
         kernarg_size=_integer(data.get(".kernarg_segment_size")),
@@ -209,7 +210,8 @@ def kernel_info(co: CodeObject, kernel: Kernel, graph: Graph | None = None) -> K
     )
 
 
-_DYNAMIC_LDS = ("dynamic_shared_pointer", "hidden_dynamic_lds_size")
+#: Kinds of arguments that say that LDS is added at launch.
+DYNAMIC_LDS = ("dynamic_shared_pointer", "hidden_dynamic_lds_size")
 _QUALIFIERS = ("const", "restrict", "volatile", "pipe")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from coasm.asm.code import Instruction
 from coasm.codeobject import Kernel
 from coasm.descriptor import decode, fields_of, obstacle
+from coasm.inspect import DYNAMIC_LDS, declared_arguments
 from coasm.isa import parse
 from coasm.isa.kinds import is_a
 from coasm.isa.renamed import CACHES, substitute
@@ -174,6 +175,15 @@ def descriptor_reasons(kernel: Kernel, sides: Sides, version: int) -> Iterator[R
             "",
             f"{lds:,} bytes of LDS, and a workgroup of {sides.new.name} has {most:,}",
             "smaller tiles, or fewer stages",
+        )
+    kinds = {argument.kind for argument in declared_arguments(kernel)}
+    if most < sides.old.family.lds_bytes and kinds & set(DYNAMIC_LDS):
+        yield Reason(
+            "dynamic-lds",
+            at,
+            "",
+            f"what a launch adds to {lds:,} bytes of LDS may be too much for {sides.new.name}",
+            f"see that no launch takes more than {most:,} bytes",
         )
 
 

@@ -93,6 +93,11 @@ RULES = {
         "what a hardware register says depends on the hardware",
         "CDNA3 and CDNA4 ISA guides, S_GETREG_B32",
     ),
+    "dynamic-lds": Rule(
+        REVIEW,
+        "LDS is added at launch, and a workgroup of the target can have less of it",
+        "LLVM 22, getAddressableLocalMemorySize; LLVM AMDGPU usage, Code Object Metadata",
+    ),
     "hazard": Rule(
         REVIEW,
         "coasm lint finds an error in the result",

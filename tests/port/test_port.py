@@ -116,6 +116,19 @@ def test_descriptors(old: str, new: str, given: dict[str, int], rule: str) -> No
     assert reason.address == made.source.kernels[0].descriptor_address
 
 
+def test_lds_that_a_launch_adds() -> None:
+    """It may be too much where there is less of it, and nowhere else."""
+    args = {".args": "[ { .size: 4, .offset: 0, .value_kind: hidden_dynamic_lds_size } ]"}
+    for old, new, verdict in (("gfx950", "gfx942", "review"), ("gfx942", "gfx950", "ok")):
+        made = port(coasm.load(listing(_END, old, args)), new)
+        assert made.verdict == verdict and ("dynamic-lds" in rules(made)) == (verdict == "review")
+
+
+def test_every_rule_is_on_the_page() -> None:
+    page = (Path(__file__).parent.parent.parent / "docs" / "port.md").read_text()
+    assert all(f"`{name}`" in page for name in RULES)
+
+
 def test_lds_before_and_after() -> None:
     """52,000 bytes: 102 granules of 512, 41 of 1,280; of 64 KiB and of 160 KiB."""
     made = ported("", "gfx942", "gfx950", group_segment_fixed_size=52000)
