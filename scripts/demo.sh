@@ -24,4 +24,12 @@ show coasm asm "$out/vector_add.s" -o "$out/rebuilt.co"
 show coasm verify "$out/vector_add.co" "$out/rebuilt.co"
 show coasm run "$out/rebuilt.co" --spec tests/fixtures/vector_add.yaml
 show coasm run --spec examples/mx_gemm.yaml
+if [ -n "${COASM_CORPUS:-}" ]; then # kernels that aiter ships, against NumPy
+    cp examples/launches/*.yaml "$out"
+    python examples/launches/inputs.py "$out"
+    for spec in examples/launches/*.yaml; do
+        object=$(sed -n 's|^# coasm run $AITER/\([^ ]*\).*|\1|p' "$spec")
+        show coasm run "$COASM_CORPUS/$object" --spec "$out/$(basename "$spec")"
+    done
+fi
 printf '\nNow edit %s, and run asm, verify and run again.\n' "$out/vector_add.s"

@@ -283,8 +283,12 @@ def test_an_indexed_register_is_written(llvm: Llvm) -> None:
     v_lshl_or_b32 v8, v10, 16, v8
     global_store_dword v1, v8, s[4:5]
     s_endpgm"""
+    written = body.replace("v_add_u32 v8, 3, v0", "v_writelane_b32 v8, 5, s12")
     out = np.zeros(128, np.uint32)
     arguments = [out, np.zeros(1, np.uint32)]
+    run(llvm, assemble(llvm, HEAD + written.format(add=1)), "k", arguments, workgroup=128)
+    assert out.nonzero()[0].tolist() == [1, 66]  # as aiter's topksoftmax counts on
+    assert out[[1, 66]].tolist() == [5 << 8, 5 << 16]
     run(llvm, assemble(llvm, HEAD + body.format(add=1)), "k", arguments, workgroup=128)
     wanted = [(n + 3) << (8 if n < 64 else 16) if n % 64 < 8 else 0 for n in range(128)]
     assert out.tolist() == wanted

@@ -108,7 +108,6 @@ def test_a_sign_on_a_constant_is_put_on_its_bits(llvm: Llvm) -> None:
     [
         ("v_swap_b32 v4, v5", "index mode on v_swap_b32"),
         ("v_pk_add_f32 v[4:5], v[6:7], v[8:9]", "index mode on v_pk_add_f32"),
-        ("v_writelane_b32 v4, s4, 5", "index mode on v_writelane_b32"),
     ],
 )
 def test_index_mode_passes_by_no_operand(text: str, words: str, llvm: Llvm) -> None:

@@ -435,7 +435,7 @@ class Context:
         if self.index & INDEX_DST:
             if not kind.endswith("32") or enabled or "dst_sel" in parsed.modifiers:
                 raise Fault("VGPR index mode on a destination of this form is not emulated")
-            return self._indexed_target(rows[0])
+            return self.indexed_target(rows[0], lambda s: s.mask)
         if kind.endswith("64"):
 
             def put_wide(s: Group, value: Array) -> None:
@@ -469,8 +469,8 @@ class Context:
 
         return put_half
 
-    def _indexed_target(self, row: int) -> Setter:
-        """Writes the register that is M0[7:0] behind *row*; each wave has an M0 of its own."""
+    def indexed_target(self, row: int, lanes: Getter) -> Setter:
+        """Writes *lanes* of the register that is M0[7:0] behind *row*; each wave has its own M0."""
         vgprs = self.layout.vgprs
         first, count = (vgprs, self.layout.agprs) if row >= vgprs else (0, vgprs)
         # What is known of registers holds for the one that the instruction names.
@@ -482,7 +482,7 @@ class Context:
             rows += first
             waves = np.arange(s.n)
             kept = s.V[rows, waves]
-            s.V[rows, waves] = np.where(s.mask, value.view(np.uint32), kept)
+            s.V[rows, waves] = np.where(lanes(s), value.view(np.uint32), kept)
             s.decoded.clear()
             if s.written is not None:
                 s.written[rows, waves] = True

@@ -12,7 +12,7 @@ import numpy as np
 from coasm.emulator.errors import Fault
 from coasm.emulator.rows.context import Context
 from coasm.emulator.rows.table import row
-from coasm.emulator.rows.values import Step, store
+from coasm.emulator.rows.values import INDEX_DST, Step, store
 from coasm.emulator.state.waves import Group
 from coasm.isa import Parsed
 
@@ -102,6 +102,11 @@ def _writelane(ctx: Context, parsed: Parsed) -> Step:
     d = ctx.rows(parsed.operands[0])[0]
     value, lane = (ctx.scalar_source(op, "u32") for op in parsed.operands[1:3])
     last = np.uint32(ctx.layout.lanes - 1)
+    ctx.indexes |= INDEX_DST
+    if ctx.index & INDEX_DST:
+        one = np.arange(ctx.layout.lanes)
+        put = ctx.indexed_target(d, lambda s: one == np.reshape(lane(s) & last, (-1, 1)))
+        return lambda s: put(s, np.reshape(value(s), (-1, 1)))
 
     def step(s: Group) -> None:
         s.u[d][np.arange(s.n), np.broadcast_to(lane(s) & last, (s.n,))] = value(s)

@@ -235,9 +235,17 @@ def _bfe(a: Array, b: Array) -> Array:
 
 row("s_bfe_u32", plain("u32 u32 u32", _bfe, "nz"))
 row("s_bfe_i32", plain("i32 i32 u32", _bfe, "nz"))
+
+
+def _bfm64(count: Array, shift: Array) -> Array:
+    count, shift = (np.asarray(x).astype(np.uint64) & np.uint64(63) for x in (count, shift))
+    return ((np.uint64(1) << count) - np.uint64(1)) << shift
+
+
 row("s_bfe_u64", plain("u64 u64 u32", _bfe, "nz"))
 row("s_bfe_i64", plain("i64 i64 u32", _bfe, "nz"))
 row("s_bfm_b32", plain("u32 u32 u32", lambda a, b: ((_U1 << (a & _U5)) - _U1) << (b & _U5)))
+row("s_bfm_b64", plain("u64 u32 u32", _bfm64))
 
 
 row("s_absdiff_i32", plain("i32 i32 i32", lambda a, b: np.abs(np.asarray(a - b)), "nz"))
