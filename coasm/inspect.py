@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DYNAMIC_LDS",
     "Argument",
+    "Emulation",
     "KernelInfo",
     "ObjectInfo",
     "SectionInfo",
@@ -53,13 +54,24 @@ class Argument:
 
 
 @dataclass(frozen=True)
+class Emulation:
+    """Whether the emulator runs a kernel: what it *refused* → how many instructions that are.
+
+    A mnemonic, or a mnemonic and the reason where only a form of it is refused; of a kernel that is
+    not run at all, why. Empty: nothing is refused before the kernel runs.
+    """
+
+    refused: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class KernelInfo:
     """One kernel. Numbers are the metadata's, None where it lacks them; sizes are bytes.
 
     ``resources`` is what the kernel descriptor asks for. ``vgprs`` includes the AGPRs where both
     are one register file (gfx90a and later). ``occupancy`` is None where no workgroup size is
-    known; ``instructions`` (class → count, all of :data:`coasm.mix.CLASSES`) where no disassembly
-    was given.
+    known; ``instructions`` (class → count, all of :data:`coasm.mix.CLASSES`) and ``emulator`` where
+    no disassembly was given.
     """
 
     name: str
@@ -84,6 +96,7 @@ class KernelInfo:
     occupancy: Occupancy | None
     arguments: tuple[Argument, ...]
     instructions: Mapping[str, int] | None
+    emulator: Emulation | None
 
 
 @dataclass(frozen=True)
@@ -207,7 +220,16 @@ def kernel_info(co: CodeObject, kernel: Kernel, graph: Graph | None = None) -> K
         else None,
         arguments=arguments,
         instructions=instruction_mix(co, kernel, graph.instructions) if graph is not None else None,
+        emulator=_emulation(co, kernel, graph) if graph is not None else None,
     )
+
+
+def _emulation(co: CodeObject, kernel: Kernel, graph: Graph) -> Emulation:
+    from coasm.emulator.refusals import refused
+    from coasm.mix import own_span
+
+    first, last = own_span(co, kernel, graph.instructions)
+    return Emulation(refused(co, kernel, graph.instructions[first:last]))
 
 
 #: Kinds of arguments that say that LDS is added at launch.

@@ -20,7 +20,7 @@ from coasm.cli.options import (
 from coasm.cli.terminal import printable, say_remarks
 from coasm.codeobject import CodeObject
 from coasm.errors import ToolError, UnsupportedError
-from coasm.inspect import KernelInfo, ObjectInfo, inspect
+from coasm.inspect import Emulation, KernelInfo, ObjectInfo, inspect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,8 +51,8 @@ def info(
     json: JsonOption = False,
 ) -> None:
     """Show what a code object holds: header, sections, and for each kernel its registers, LDS,
-    scratch, workgroup size, occupancy with what limits it, arguments and whether the code
-    reads them, and instruction mix.
+    scratch, workgroup size, occupancy with what limits it, whether coasm's emulator runs it whole
+    and else what that would refuse, arguments and whether the code reads them, and instruction mix.
 
     Of an executable or library that carries code objects: kernels by target, the most that they
     take, the largest, and those that spill. FILE:TARGET shows one of its objects.
@@ -62,7 +62,7 @@ def info(
     \b
     Examples:
       coasm info kernel.co
-      coasm info kernel.co --json | jq '.kernels[0].occupancy'
+      coasm info kernel.co --json | jq '.kernels[0].emulator.refused'
     """
     from dataclasses import replace
 
@@ -217,7 +217,22 @@ def _uses(kernel: KernelInfo) -> list[tuple[str, str]]:
                 f"limited by {' and '.join(found.limited_by)}",
             )
         )
+    if kernel.emulator is not None:
+        pairs.append(("emulator", _emulated(kernel.emulator)))
     return pairs
+
+
+#: What the emulator refuses that is listed.
+_SHOWN = 6
+
+
+def _emulated(found: Emulation) -> str:
+    refused = sorted(found.refused.items(), key=lambda item: (-item[1], item[0]))
+    if not refused:
+        return "runs it whole"
+    listed = [f"{what} ({count:,})" for what, count in refused[:_SHOWN]]
+    more = [f"{len(refused) - _SHOWN:,} more"] if len(refused) > _SHOWN else []
+    return f"refuses {', '.join([*listed, *more])}"
 
 
 def _occupancy(kernel: KernelInfo) -> _Table | None:

@@ -20,9 +20,9 @@ from coasm.emulator.state.waves import SCALARS, Group
 from coasm.errors import UnsupportedError
 from coasm.target import TargetID
 
-__all__ = ["Dispatch", "initial_waves"]
+__all__ = ["MODE_BITS", "USER_SGPRS", "Dispatch", "initial_waves"]
 
-_MODE_BITS = {
+MODE_BITS = {
     "float_round_mode_32": 0,
     "float_round_mode_16_64": 2,
     "float_denorm_mode_32": 4,
@@ -31,6 +31,13 @@ _MODE_BITS = {
     "enable_ieee_mode": 9,
     "fp16_ovfl": 23,
 }
+
+
+#: The user SGPRs that a wave begins with here.
+USER_SGPRS = (
+    *("dispatch_ptr", "queue_ptr", "kernarg_segment_ptr", "dispatch_id", "private_segment_size"),
+    "kernarg_preload",
+)
 
 
 class Dispatch(NamedTuple):
@@ -96,7 +103,7 @@ def initial_waves(
     if any(user.name == "kernarg_preload" for user in dispatch.asked.user_sgprs):
         group.pc += shared.processor.family.preload_prologue
     modes = dispatch.asked.float_modes
-    group.mode = sum(value << _MODE_BITS[name] for name, value in modes if name in _MODE_BITS)
+    group.mode = sum(value << MODE_BITS[name] for name, value in modes if name in MODE_BITS)
     group.pending = EMPTY
     if strict:
         group.written = np.zeros((rows + SCALARS, n), np.bool_)

@@ -219,8 +219,25 @@ def test_a_runaway(llvm: Llvm) -> None:
 
 
 def test_registers_beyond_the_descriptor(llvm: Llvm) -> None:
-    fails(llvm, "v_mov_b32 v40, 0", "v40 is beyond the 40 VGPRs", offset=40)
+    fails(llvm, "v_mov_b32 v128, 0", "v128 is beyond the 128 registers", offset=40)
     fails(llvm, "v_accvgpr_write_b32 a64, 0", "a64 is beyond the 64 AGPRs")
+
+
+def test_vgprs_behind_the_start_of_the_agprs_are_agprs(llvm: Llvm) -> None:
+    """One register file (CDNA3 ISA guide, "VGPRs"): shipped kernels name AGPRs so."""
+    body = """
+    s_load_dwordx2 s[4:5], s[0:1], 0x0
+    v_lshlrev_b32 v1, 2, v0
+    v_mov_b32 v43, 7
+    v_accvgpr_write_b32 a2, 9
+    v_accvgpr_read_b32 v2, a3
+    v_add_u32 v2, v2, v42
+    s_waitcnt lgkmcnt(0)
+    global_store_dword v1, v2, s[4:5]
+    s_endpgm"""
+    out = np.zeros(64, np.uint32)
+    run(llvm, assemble(llvm, body, offset=40), "k", [out])
+    assert (out == 16).all()
 
 
 def test_a_barrier_that_some_waves_never_reach(llvm: Llvm) -> None:

@@ -205,13 +205,18 @@ class Blocks:
     def _step(self, context: Context, parsed: Parsed) -> Step:
         """The step of an instruction; of one that cannot be emulated, one that says why."""
         try:
-            return self._prepare(context, parsed)
+            return self.prepare(context, parsed)
         except Fault as fault:
             return raiser(str(fault))
         except Exception as error:
             return _mistake(error)
 
-    def _prepare(self, context: Context, parsed: Parsed) -> Step:
+    def prepare(self, context: Context, parsed: Parsed) -> Step:
+        """The step of an instruction.
+
+        Raises:
+            Fault: it cannot be emulated.
+        """
         row = ROWS.get(parsed.mnemonic)
         if row is None:
             raise Fault("this instruction is not emulated")

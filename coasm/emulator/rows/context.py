@@ -123,16 +123,18 @@ class Context:
             Fault: the kernel descriptor does not allocate it.
         """
         self.seen.add(number)
+        vgprs, agprs = self.layout.vgprs, self.layout.agprs
         if number >= AGPR:
-            at, have, what = number - AGPR, self.layout.agprs, "AGPR"
+            at, have, what = number - AGPR, agprs, "AGPRs"
         else:
-            at, have, what = number - VGPR, self.layout.vgprs, "VGPR"
+            # One file: behind the last VGPR is the first AGPR.
+            at, have, what = number - VGPR, vgprs + agprs, "registers" if agprs else "VGPRs"
         if at >= have:
             raise Fault(
-                f"{register_name(number)} is beyond the {have} {what}s that the kernel descriptor "
+                f"{register_name(number)} is beyond the {have} {what} that the kernel descriptor "
                 "allocates"
             )
-        return at if number < AGPR else self.layout.vgprs + at
+        return at if number < AGPR else vgprs + at
 
     def rows(self, operand: Operand) -> list[int]:
         """The rows of a vector operand."""

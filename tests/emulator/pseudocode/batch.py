@@ -195,7 +195,7 @@ def _around(case: Case) -> Iterator[str]:
 def _refusals() -> Iterator[dict[int, str]]:
     """What the emulator refuses, by address, is noted and passed over; ends of cases are -1."""
     found: dict[int, str] = {}
-    prepare = Blocks._prepare
+    prepare = Blocks.prepare
 
     def noting(self: Blocks, context: Context, parsed: Parsed) -> Step:
         try:
@@ -207,11 +207,11 @@ def _refusals() -> Iterator[dict[int, str]]:
             found[context.address] = ""
         return made
 
-    Blocks._prepare = noting  # type: ignore[method-assign]
+    Blocks.prepare = noting  # type: ignore[method-assign]
     try:
         yield found
     finally:
-        Blocks._prepare = prepare  # type: ignore[method-assign]
+        Blocks.prepare = prepare  # type: ignore[method-assign]
 
 
 def _refused(found: dict[int, str]) -> dict[int, str]:
