@@ -196,7 +196,8 @@ def _port(folder: Path, llvm: Llvm) -> None:
     dgemm = (
         "v_mfma_f64_16x16x4_f64 v[8:15], v[0:1], v[2:3], v[8:15]\n\ts_nop 10\n\tv_mov_b32 v16, v8"
     )
-    for name, body in (("dgemm", dgemm), ("quantize", "v_cvt_pk_fp8_f32 v2, v0, v1")):
+    quantize = "v_cvt_pk_fp8_f32 v2, v0, v1\n\tglobal_store_dword v3, v2, s[4:5]"
+    for name, body in (("dgemm", dgemm), ("quantize", quantize)):
         text = kernel_listing(f"\t{body}\n\ts_endpgm")
         text = re.sub(r"\bk\b", name, text)
         (folder / f"{name}.co").write_bytes(coasm.assemble(text).data)

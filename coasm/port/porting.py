@@ -21,8 +21,9 @@ from coasm.llvm import find_llvm
 from coasm.occupancy import Occupancy, occupancy
 from coasm.port.encoding import Encoded, encoded
 from coasm.port.mended import Put, mended
-from coasm.port.reasons import Sides, descriptor_reasons, instruction_reasons
+from coasm.port.reasons import Sides, descriptor_reasons, instruction_reasons, memory_reasons
 from coasm.port.rules import NOT_PORTABLE, NOTE, OK, REVIEW, VERDICTS, Reason
+from coasm.reading import readable
 from coasm.target import PROCESSORS, Processor, TargetID, processor
 
 if TYPE_CHECKING:
@@ -127,15 +128,7 @@ def port(
     made = encoded(source, sides.new, tools)
     program = build_program(source, made.code)
     found = _Found(program)
-    found.add(instruction_reasons(program, made, sides))
-    for one in program.undecoded:
-        found.at(
-            Reason("undecoded", one.address, "", f"{one.size} bytes that LLVM cannot decode"),
-            one.address,
-        )
-    for one_kernel in kernels_of(source):
-        for reason in descriptor_reasons(one_kernel, sides, source.code_object_version):
-            found.of(one_kernel.name, reason)
+    _look(found, program, made, sides, llvm)
     new, fixes = _result(made, program, found, fix, llvm)
     kernels = tuple(
         _judged(one, program, found, sides)
@@ -151,6 +144,32 @@ def port(
     return Ported(
         source.name, source, sides.new, kernels, new, count, len(made.other), fixes, blocked
     )
+
+
+def _look(found: _Found, program: Program, made: Encoded, sides: Sides, llvm: str | None) -> None:
+    """Collect what is to be said before the object for the target is looked at."""
+    source = program.co
+    found.add(instruction_reasons(program, made, sides))
+    for one in program.undecoded:
+        found.at(
+            Reason("undecoded", one.address, "", f"{one.size} bytes that LLVM cannot decode"),
+            one.address,
+        )
+    for kernel in program.kernels:
+        for reason in descriptor_reasons(kernel, sides, source.code_object_version):
+            found.of(kernel.name, reason)
+    with_fp8 = {
+        kernel.symbol
+        for kernel in program.kernels
+        if any(reason.rule == "fp8" for reason in found.all(kernel))
+    }
+    if with_fp8:
+        read = readable(source, llvm)
+        read.share_code(made.code)
+        for one_kernel in read.kernels:
+            if one_kernel.symbol in with_fp8:
+                for reason in memory_reasons(one_kernel):
+                    found.of(one_kernel.name, reason)
 
 
 def _sides(source: CodeObject, to: str) -> Sides:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from coasm.asm.code import Instruction
 from coasm.codeobject import Kernel
 from coasm.descriptor import decode, fields_of, obstacle
+from coasm.errors import UnsupportedError
 from coasm.inspect import DYNAMIC_LDS, declared_arguments
 from coasm.isa import parse
 from coasm.isa.kinds import is_a
@@ -15,13 +16,13 @@ from coasm.isa.table import Opcode, opcode
 from coasm.isa.text import without_encoding
 from coasm.linter.program import Program
 from coasm.port.encoding import Encoded
+from coasm.port.fp8 import FP8, crossings
 from coasm.port.rules import Reason
+from coasm.reading import Kernel as ReadKernel
 from coasm.target import Family, Processor, TargetID
 
-__all__ = ["Sides", "descriptor_reasons", "instruction_reasons"]
+__all__ = ["Sides", "descriptor_reasons", "instruction_reasons", "memory_reasons"]
 
-#: Number formats that are FP8.
-_FP8 = ("fp8", "bf8")
 _HALVES = ("f16", "bf16")
 #: Hardware registers that say the same on every target: what the wave itself has set or done.
 #: Source: CDNA3 ISA guide, "Hardware Register Values".
@@ -114,8 +115,8 @@ def _looked_at(item: Instruction, sides: Sides) -> Iterator[tuple[str, str, str]
 
 
 def _fp8(row: Opcode, sides: Sides) -> Iterator[tuple[str, str, str]]:
-    taken = sorted({s.kind[:3] for s in row.slots if s.kind.startswith(_FP8) and s.role == "s"})
-    made = sorted({s.kind[:3] for s in row.slots if s.kind.startswith(_FP8) and s.role in "dkx"})
+    taken = sorted({s.kind[:3] for s in row.slots if s.kind.startswith(FP8) and s.role == "s"})
+    made = sorted({s.kind[:3] for s in row.slots if s.kind.startswith(FP8) and s.role in "dkx"})
     formats = ["FNUZ" if family.fnuz else "OCP" for family in sides.families]
     for verb, kinds in (("takes", taken), ("makes", made)):
         if kinds:
@@ -143,6 +144,19 @@ def _says_caches(item: Instruction, row: Opcode) -> bool:
     if row.does == "atomic":  # there GLC, and SC0, say that it returns the old value
         words -= {"glc", "sc0"}
     return bool(words)
+
+
+def memory_reasons(kernel: ReadKernel) -> Iterator[Reason]:
+    """Where FP8 comes into a kernel's registers, and where it leaves them, as far as is known."""
+    try:
+        found = list(crossings(kernel))
+    except UnsupportedError:
+        return
+    for one, other, comes in found:
+        way = "brings in FP8 that {} takes" if comes else "takes away FP8 that {} makes"
+        what = way.format(other.mnemonic)
+        advice = "convert what is in memory, or what others make of it"
+        yield Reason("fp8-memory", one.address, one.text, what, advice, other.address)
 
 
 def descriptor_reasons(kernel: Kernel, sides: Sides, version: int) -> Iterator[Reason]:

@@ -30,7 +30,9 @@ def lines(ported: Ported, *, every: bool = False) -> Iterator[tuple[str, str]]:
             more = f" (and {len(group) - 1:,} more)" if len(group) > 1 else ""
             yield f"  {place}{text}", ""
             advice = f"; {first.advice}" if first.advice else ""
-            yield f"    {first.level}[{first.rule}]: {first.what}{advice}{more}", first.level
+            partner = f" (at {first.partner:#x})" if first.partner is not None else ""
+            said = f"{first.what}{partner}{advice}{more}"
+            yield f"    {first.level}[{first.rule}]: {said}", first.level
         yield from _shares(kernel, old, new)
 
 
@@ -85,6 +87,7 @@ def _reason(one: Reason) -> dict[str, Any]:
         "instruction": one.text or None,
         "reason": one.what,
         "advice": one.advice or None,
+        "partner": one.partner,
         "source": RULES[one.rule].source,
     }
 

@@ -22,7 +22,8 @@ class Rule(NamedTuple):
 class Reason(NamedTuple):
     """One reason at an *address*: of an instruction, whose *text* there is, or of a descriptor.
 
-    *what* says it, *advice* what to do about it.
+    *what* says it, *advice* what to do about it; *partner* is the address of the other instruction
+    that it is about, where there is one.
     """
 
     rule: str
@@ -30,6 +31,7 @@ class Reason(NamedTuple):
     text: str
     what: str
     advice: str = ""
+    partner: int | None = None
 
     @property
     def level(self) -> str:
@@ -77,6 +79,11 @@ RULES = {
         REVIEW,
         "the same byte is another FP8 number: FNUZ on gfx942, OCP on gfx950",
         "ROCm documentation, Data types and precision support; HIP's amd_hip_fp8.h",
+    ),
+    "fp8-memory": Rule(
+        REVIEW,
+        "FP8 enters the registers, or leaves them",
+        "as fp8; followed through the kernel's own code",
     ),
     "subnormals": Rule(
         REVIEW,

@@ -116,6 +116,31 @@ def test_descriptors(old: str, new: str, given: dict[str, int], rule: str) -> No
     assert reason.address == made.source.kernels[0].descriptor_address
 
 
+def test_where_fp8_enters_and_leaves() -> None:
+    """Behind moves and around a loop; what is computed in between is where it comes from."""
+    body = (
+        "\tglobal_load_dword v1, v0, s[4:5]\n\tglobal_load_dword v2, v0, s[4:5] offset:4\n"
+        "\tds_read_b32 v3, v0\n\ts_waitcnt vmcnt(0) lgkmcnt(0)\nagain:\n"
+        "\tv_accvgpr_write_b32 a1, v1\n\tv_accvgpr_read_b32 v4, a1\n\tv_cvt_f32_fp8 v5, v4\n"
+        "\tv_xor_b32 v2, v2, v2\n\tv_cvt_f32_bf8 v6, v2\n\tv_cvt_f32_fp8 v7, v3\n"
+        "\tv_cvt_pk_fp8_f32 v8, v5, v6\n\tglobal_load_dword v1, v0, s[4:5] offset:8\n"
+        "\ts_waitcnt vmcnt(0)\n\ts_sub_u32 s6, s6, 1\n\ts_cmp_lg_u32 s6, 0\n"
+        "\ts_cbranch_scc1 again\n\tglobal_store_dword v0, v8, s[4:5]\n"
+        "\tglobal_store_dword v8, v7, s[4:5]\n\tds_write_b32 v0, v8\n"
+    )
+    made = ported(body, "gfx942", "gfx950")
+    found = [one for one in made.kernels[0].reasons if one.rule == "fp8-memory"]
+    assert [(one.text, one.what) for one in found] == [
+        ("global_load_dword v1, v0, s[4:5]", "brings in FP8 that v_cvt_f32_fp8_e32 takes"),
+        ("ds_read_b32 v3, v0", "brings in FP8 that v_cvt_f32_fp8_e32 takes"),
+        ("global_load_dword v1, v0, s[4:5] offset:8", "brings in FP8 that v_cvt_f32_fp8_e32 takes"),
+        ("global_store_dword v0, v8, s[4:5]", "takes away FP8 that v_cvt_pk_fp8_f32 makes"),
+        ("ds_write_b32 v0, v8", "takes away FP8 that v_cvt_pk_fp8_f32 makes"),
+    ]
+    texts = {i.address: i.text for i in coasm.load(made.source.data).kernels[0].instructions}
+    assert all(one.partner is not None and "_fp8" in texts[one.partner] for one in found)
+
+
 def test_lds_that_a_launch_adds() -> None:
     """It may be too much where there is less of it, and nowhere else."""
     args = {".args": "[ { .size: 4, .offset: 0, .value_kind: hidden_dynamic_lds_size } ]"}
