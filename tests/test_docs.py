@@ -33,6 +33,7 @@ EXAMPLES = ROOT / "examples"
 #: The f4gemm object of the pages: its place below ``COASM_CORPUS``, and its name there.
 _ORIGINAL = "gfx950/f4gemm/f4gemm_bf16_per1x32Fp4_BpreShuffle_256x256.co"
 F4GEMM = "f4gemm_256x256.co"
+_FP8GEMM = "gfx942/fp8gemm_blockscale/fp8gemm_bf16_blockscale_BpreShuffle_96x128.co"
 _MANIFEST = f"""\
 tile_M,tile_N,splitK,bpreshuffle,knl_name,co_name
 256,256,1,1,_ZN5aiter42f4gemm_bf16_per1x32Fp4_BpreShuffle_256x256E,{F4GEMM}
@@ -196,6 +197,12 @@ def _port(folder: Path, llvm: Llvm) -> None:
     dgemm = (
         "v_mfma_f64_16x16x4_f64 v[8:15], v[0:1], v[2:3], v[8:15]\n\ts_nop 10\n\tv_mov_b32 v16, v8"
     )
+    original = Path(os.environ.get("COASM_CORPUS", "")) / _FP8GEMM
+    if _f4gemm(folder) and original.is_file():
+        shutil.copy(original, folder / "fp8gemm.co")
+        inputs = [sys.executable, str(EXAMPLES / "launches" / "inputs.py")]
+        subprocess.run([*inputs, folder], check=True)
+        shutil.copy(EXAMPLES / "launches" / "fp8_gemm.yaml", folder)
     quantize = "v_cvt_pk_fp8_f32 v2, v0, v1\n\tglobal_store_dword v3, v2, s[4:5]"
     for name, body in (("dgemm", dgemm), ("quantize", quantize)):
         text = kernel_listing(f"\t{body}\n\ts_endpgm")
@@ -290,6 +297,7 @@ _STEPS: dict[tuple[str, str, int], Step] = {
     ("listing.md", "coasm asm theirs.s", 3): Step(_leave_out_an_operand, 2),
     ("port.md", "coasm port mx_gemm.s", 1): Step(status=1),
     ("port.md", "coasm port dgemm.co --to gfx950", 1): Step(status=1),
+    ("port.md", "coasm port fp8gemm.co", 1): Step(status=1),
     ("port.md", "coasm port quantize.co", 1): Step(status=1),
     ("run.md", "coasm run f4gemm --co-dir rebuilt --kernel", 1): Step(_edit_three_places, 2),
 }
@@ -343,7 +351,7 @@ def _step(command: Command, seen: Counter[tuple[str, str, int]]) -> Step:
 
 
 #: What only a command, or a text of Python, that needs an f4gemm object has.
-_OF_F4GEMM = re.compile(r"f4gemm|plain\.co| -m \d")
+_OF_F4GEMM = re.compile(r"f4gemm|fp8gemm|plain\.co| -m \d")
 
 
 def _lacks(folder: Path, text: str) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from coasm.llvm import Llvm
 from coasm.port import Ported, port
 from coasm.port.porting import portable
 from coasm.port.rules import RULES
+from coasm.port.running import both
 from tests.linter.kernels import build, listing, program_of
 
 _END = "\ts_endpgm\n"
@@ -273,7 +276,7 @@ def test_two_products_of_half_the_depth(wide: str, narrow: str, registers: int) 
 def test_there_and_back_are_the_same_bytes(corpus: list[Path]) -> None:
     """Real gfx942 objects: nothing there is not portable, and what is OK lints without an error."""
     objects = [path for path in corpus if "/gfx942/" in str(path)]
-    for path in random.Random(11).sample(objects, min(4, len(objects))):
+    for path in random.Random(11).sample(objects, min(3, len(objects))):
         source = coasm.load(path)
         there = port(source, "gfx950")
         assert there.co is not None
@@ -281,6 +284,23 @@ def test_there_and_back_are_the_same_bytes(corpus: list[Path]) -> None:
             assert coasm.lint(there.co.data) == []
         back = port(coasm.load(there.co.data), "gfx942")
         assert back.co is not None and back.co.data == source.data
+
+
+def test_real_kernels_compute_the_same(corpus: list[Path], tmp_path: Path) -> None:
+    """Attention that is OK is right on both; a product of FP8 in FNUZ is another on gfx950."""
+    launches = Path(__file__).parent.parent.parent / "examples" / "launches"
+    subprocess.run([sys.executable, launches / "inputs.py", tmp_path], check=True)
+    for name, launch, verdict in (
+        ("fwd_hd192x128_bf16_rtna.co", "fmha_fwd.yaml", "ok"),
+        ("fp8gemm_bf16_blockscale_BpreShuffle_96x128.co", "fp8_gemm.yaml", "review"),
+    ):
+        source = coasm.load(next(path for path in corpus if path.name == name))
+        made = port(source, "gfx950")
+        assert made.verdict == verdict and made.co is not None
+        (tmp_path / launch).write_text((launches / launch).read_text())
+        runs = both(source, made.co, tmp_path / launch)
+        assert runs.checked and runs.passed == (True, verdict == "ok")
+        assert runs.alike == (verdict == "ok")
 
 
 def test_several_kernels_have_verdicts_of_their_own(
@@ -360,8 +380,6 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
 
 def test_runs_that_differ(tmp_path: Path) -> None:
     """The byte 0x38 is 0.5 in FNUZ and 1.0 in OCP."""
-    from coasm.port.running import both
-
     body = (
         "\ts_load_dwordx2 s[4:5], s[0:1], 0x0\n\tv_mov_b32 v1, 0x38\n\tv_cvt_f32_fp8 v2, v1\n"
         "\tv_lshlrev_b32 v3, 2, v0\n\ts_waitcnt lgkmcnt(0)\n\tglobal_store_dword v3, v2, s[4:5]\n"
