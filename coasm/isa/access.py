@@ -95,6 +95,10 @@ def _returns(modifiers: Iterable[str]) -> bool | None:
     return False
 
 
+#: What some forms do not have: flat_load has no base, and no pair of VOPD names VCC.
+_LEFT_OUT = ("soffset", "base", "addr", "mask", "group")
+
+
 def slots_of(found: Opcode, count: int, modifiers: Iterable[str]) -> tuple[Slot, ...]:
     """What the table says of each of *count* operands of an instruction with these *modifiers*.
 
@@ -110,7 +114,7 @@ def slots_of(found: Opcode, count: int, modifiers: Iterable[str]) -> tuple[Slot,
         returns = count == len(slots)
     if "lds" in words or (found.does == "atomic" and not returns):
         slots = [slot for slot in slots if not (slot.returned and slot.role in "dk")]
-    for kind in ("soffset", "base", "addr"):  # forms without: flat_load has no base
+    for kind in _LEFT_OUT:
         if len(slots) > count:
             slots = [slot for slot in slots if slot.kind != kind]
     if len(slots) > count and slots[-1].role == "-":

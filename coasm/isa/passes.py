@@ -14,10 +14,15 @@ __all__ = ["Matrix", "matrix"]
 
 
 class Matrix(NamedTuple):
-    """An MFMA's pipe (``xdl``, ``sgemm``: f32 inputs, ``dgemm``: f64) and its passes."""
+    """An MFMA's pipe (``xdl``, ``sgemm``: f32 inputs, ``dgemm``: f64) and its passes.
+
+    Of GFX12.5 the pipe is ``coexecuting``, the passes are the VALU instructions that run beside,
+    and ``is_narrow`` says that newer LLVM counts fewer.
+    """
 
     pipe: str
     passes: int
+    is_narrow: bool = False
 
 
 #: Shape and input types → passes. The first row that matches counts.
@@ -53,6 +58,34 @@ _EARLY_PASSES = {
     "cdna2": {**_SIDES, ("4x4", True): 4, ("16x16", True): 8},
 }
 
+#: The generations with matrix instructions that other VALU instructions run beside.
+_COEXECUTING = ("gfx12.5",)
+#: Of GFX12.5, by what is behind v_swmmac_ or v_wmma_. The first row that matches counts. Source:
+#: LLVM 22, getWMMAHazardInstInCategory.
+_BESIDE = (
+    (r"v_swmmac_i32_16x16x128", 4),
+    (r"v_swmmac_\w+_16x16x(64|128)", 2),
+    (r"v_wmma_i32_16x16x64", 8),
+    (r"v_wmma_\w*_(16x16x(32|64|128)|32x16x128)_", 4),
+)
+_NARROW = re.compile(r"v_wmma_f\d+_16x16x64_[fb][pf]8")
+_BITS_OF = {"FP8": 8, "BF8": 8, "FP6": 6, "BF6": 6, "FP4": 4}
+
+
+def _coexecuting(mnemonic: str, modifiers: dict[str, str]) -> Matrix | None:
+    """A WMMA or SWMMAC that VALU instructions run beside; those of f32, f64 and K 16 do not."""
+    if mnemonic.endswith("_f8f6f4"):
+        formats = (modifiers.get(f"matrix_{operand}_fmt", "FP8") for operand in "ab")
+        bits = sorted(_BITS_OF[name.removeprefix("MATRIX_FMT_")] for name in formats)
+        return Matrix("coexecuting", 8 if 8 in bits else 4, 8 in bits or bits == [4, 4])
+    for pattern, number in _BESIDE:
+        if re.match(pattern, mnemonic):
+            if re.search(r"_16x16x32_(iu4|iu8)$", mnemonic):
+                return None
+            return Matrix("coexecuting", number, bool(_NARROW.match(mnemonic)))
+    return None
+
+
 _ROWS = tuple((pipe, re.compile(pattern), passes) for pipe, pattern, passes in _PASSES)
 _MFMA = re.compile(r"v_mfma_(?:scale_)?(.+)")
 
@@ -65,6 +98,8 @@ def matrix(mnemonic: str, modifiers: dict[str, str], wait_states: str) -> Matrix
     """
     if mnemonic.startswith("v_smfmac_"):
         return Matrix("xdl", next(n for side, n in _SMFMAC.items() if f"_{side}x" in mnemonic))
+    if wait_states in _COEXECUTING:
+        return _coexecuting(mnemonic, modifiers)
     match = _MFMA.fullmatch(mnemonic)
     if match is None:
         return None

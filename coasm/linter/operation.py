@@ -70,6 +70,8 @@ ORDER = 1 << END + 2
 _HWREG = END + 3
 HARDWARE = ((1 << 64) - 1) << _HWREG
 _MODE, _TRAPSTS = 1, 3
+#: s102 and s103, which src_flat_scratch_base is of.
+_SCRATCH_BASE = 102
 _VSKIP_AT = 28
 _ZERO_FLAGS = {251: VCC_BITS, 252: EXEC_BITS}
 
@@ -85,7 +87,15 @@ WRITTEN = {
     "hardware register": HARDWARE,
     "f64 pipe": F64_PIPE,
     "vskip": VSKIP,
-    "order": ORDER,
+    "registers": VGPRS | SGPRS,
+    "scratch base": 0b11 << _SCRATCH_BASE,
+}
+
+#: The same of what it reads, for roles.
+_READ = {
+    "scalar reads": SGPRS | M0_BIT | EXEC_BITS,
+    "exec reads": EXEC_BITS,
+    "scratch base": 0b11 << _SCRATCH_BASE,
 }
 
 #: Hardware registers by name. Source: LLVM's AMDGPUAsmUtils.cpp, the rows of GFX9 and GFX940.
@@ -118,6 +128,7 @@ KINDS = {
     "dgemm_16x16": "f64 MFMA 16x16x4",
     "dgemm": "f64 MFMA",
     "wmma": "WMMA, SWMMAC",
+    "narrow_wmma": "WMMA of 8 bits by 64, f8f6f4 with 8 bits or all of 4",
     "coexecuting": "WMMA, SWMMAC but of f32 and f64",
     "agpr_read": "v_accvgpr_read",
     "agpr_write": "v_accvgpr_write",
@@ -152,7 +163,15 @@ KINDS = {
     "wait": "s_waitcnt",
     "barrier": "s_barrier",
     "cache": "cache instruction",
+    "vmem_cache": "cache instruction of VMEM",
     "branch": "branch",
+    "valu_but_nop": "VALU but v_nop",
+    "cmpx": "v_cmpx",
+    "valu_sgpr": "VALU that writes a mask",
+    "sgpr_writer": "SALU, VALU that write SGPRs",
+    "tensor": "tensor transfer",
+    "async_barrier": "ds_atomic_async_barrier_arrive_b64",
+    "scratch_base": "src_flat_scratch_base",
     "nsa": "image instruction of 16 bytes and more",
     "high_offset": "buffer instruction with bit 1 or 2 of its offset set",
     "float_atomic": "float atomic",
@@ -164,6 +183,8 @@ KINDS = {
     "vscnt0": "s_waitcnt_vscnt of 0",
     **{f"{field}0": f"s_waitcnt_depctr depctr_{field}(0)" for field in FIELDS},
     "idle": "s_wait_alu of 0",
+    "sdst0": "s_wait_alu depctr_sa_sdst(0) depctr_va_sdst(0)",
+    "tensorcnt10": "s_wait_tensorcnt of 10 or less",
 }
 _BIT = {name: 1 << bit for bit, name in enumerate(KINDS)}
 
@@ -185,6 +206,7 @@ _BY_NAME = {
     **{"cache": "scalar cache", "permlane": "permlane", "v_nop": "vector nop"},
     **{"agpr_read": "AGPR read", "agpr_write": "AGPR write", "float_atomic": "float atomic"},
     **{"denorm_mode": "denormals", "counter_wait": "counter wait"},
+    **{"tensor": "tensor transfer", "async_barrier": "async barrier"},
 }
 #: Units of the table → kinds.
 _BY_UNIT = {
@@ -197,6 +219,7 @@ _BY_UNIT = {
 _IDLE = ("va_vdst", "va_sdst", "va_ssrc", "vm_vsrc", "va_vcc", "sa_sdst")
 _ZERO = re.compile(r"(\w+)\(0\)")
 _STATE = re.compile(r"hwreg\(HW_REG_(?:WAVE_)?(?:STATUS|STATE_PRIV|EXCP_FLAG_(?:PRIV|USER))\b")
+_SCRATCH = re.compile(r"src_flat_scratch_base|hwreg\(HW_REG_(?:WAVE_)?(?:SCRATCH_BASE|FLAT_SCR)")
 _HWREG_NAME = re.compile(r"hwreg\((?:HW_REG_)?(\w+)(?:,\s*(\d+),\s*(\d+))?")
 
 
@@ -231,6 +254,12 @@ class Operation:
             return self.writes
         if name == "touches":
             return self.reads | self.writes
+        if name == "order":
+            return ORDER
+        if name in _READ:
+            return self.reads & _READ[name]
+        if name == "exec writes":
+            return self.writes & EXEC_BITS
         return self.roles.get(name, 0)
 
 
@@ -268,12 +297,25 @@ def _operation(text: str, family: Family) -> Operation:
         raise UnsupportedError(f"the passes of {parsed.mnemonic} are not known")
     if found:
         kinds |= _BIT[found.pipe]
+        if found.is_narrow:
+            kinds |= _BIT["narrow_wmma"]
         if found.pipe == "dgemm":
             kinds |= _BIT["dgemm_4x4" if found.passes == 4 else "dgemm_16x16"]
     reads, writes = _bits(used.reads), _bits(used.writes)
     kinds |= _by_form(parsed, described, kinds, writes & VGPRS)
     roles = _roles(parsed, described, kinds, reads)
     roles["sources"] = reads & ~_bits(used.kept)
+    if kinds & kind("salu smem"):
+        roles["results"] = _registers(
+            operand
+            for slot, operand in zip(
+                slots_of(described, len(parsed.operands), words_of(parsed)),
+                parsed.operands,
+                strict=True,
+            )
+            if slot.role in "dxk"
+        )
+    kinds |= _by_writes(kinds, writes)
     if is_a(parsed.mnemonic, "wide") and roles["data"].bit_count() > 2:
         kinds |= _BIT["wide_store_soffset" if roles.get("soffset") else "wide_store"]
     for name, bits in (
@@ -286,8 +328,11 @@ def _operation(text: str, family: Family) -> Operation:
         ("mfma", VSKIP),
         ("vmem", VSKIP | ORDER),
         ("ds", VSKIP | ORDER),
+        ("vmem_cache", ORDER),
+        ("permlane", ORDER),
         ("denorm_mode", ORDER),
         ("getreg_state", ORDER),
+        ("scratch_base", 0b11 << _SCRATCH_BASE),
     ):
         reads |= bits if kinds & _BIT[name] else 0
     for name, bits in (
@@ -312,16 +357,32 @@ def _by_name(found: Opcode) -> int:
     flow = flow_of(name)
     if flow is not None and flow.sort in ("branch", "jump"):
         kinds |= _BIT["branch"]
-    if found.unit == "salu" and any(slot.role in "dsxk" for slot in found.slots):
+    operands = any(slot.role in "dsxk" for slot in found.slots)
+    if found.unit == "salu" and not is_a(name, "any wait") and (operands or is_a(name, "setreg")):
         kinds |= _BIT["scalar_result"]
     if found.does == "cache":
-        kinds = _BIT["cache"]
+        kinds = _BIT["cache"] | (_BIT["vmem_cache"] if found.unit in ("buffer", "global") else 0)
     if name == "ds_nop":
         kinds = 0
     for own, named in _BY_NAME.items():
         if is_a(name, named):
             kinds |= _BIT[own]
     return kinds
+
+
+def _by_writes(kinds: int, writes: int) -> int:
+    """The kinds that depend on what is written."""
+    found = 0
+    is_valu = kinds & _BIT["valu"]
+    if is_valu and writes & EXEC_BITS:
+        found |= _BIT["cmpx"]
+    if is_valu and not kinds & _BIT["v_nop"]:
+        found |= _BIT["valu_but_nop"]
+    if is_valu and writes & (SGPRS | EXEC_BITS) and not kinds & _BIT["readlane"]:
+        found |= _BIT["valu_sgpr"]
+    if kinds & kind("salu valu") and writes & (SGPRS | M0_BIT | EXEC_BITS):
+        found |= _BIT["sgpr_writer"]
+    return found
 
 
 def _by_form(parsed: Parsed, described: Opcode, kinds: int, written: int) -> int:
@@ -346,6 +407,10 @@ def _by_form(parsed: Parsed, described: Opcode, kinds: int, written: int) -> int
         isinstance(operand, Word) and _STATE.match(operand.text) for operand in parsed.operands
     ):
         found |= _BIT["getreg_state"]
+    if any(
+        isinstance(operand, Word) and _SCRATCH.match(operand.text) for operand in parsed.operands
+    ):
+        found |= _BIT["scratch_base"]
     if kinds & _BIT["salu"]:
         found |= _waited_for(parsed)
     return found
@@ -363,6 +428,7 @@ def _waited_for(parsed: Parsed) -> int:
     if is_a(name, "wait on a wave"):
         counts = depctr(parsed)
         found = kind(" ".join(f"{field}0" for field, count in counts.items() if not count))
+        found |= _BIT["sdst0"] if found & _BIT["sa_sdst0"] and found & _BIT["va_sdst0"] else 0
         return found | (_BIT["idle"] if not any(counts.get(field, 1) for field in _IDLE) else 0)
     zeros = {
         word
@@ -377,6 +443,10 @@ def _waited_for(parsed: Parsed) -> int:
         found |= _BIT["all0"] if len(zeros) == 3 else 0
     if is_a(name, "wait for stores") and is_zero:
         found |= _BIT["vscnt0"]
+    if is_a(name, "wait for tensors") and any(
+        isinstance(operand, Literal) and operand.value <= 10 for operand in parsed.operands
+    ):
+        found |= _BIT["tensorcnt10"]
     return found
 
 
@@ -404,7 +474,10 @@ def _roles(parsed: Parsed, described: Opcode, kinds: int, reads: int) -> dict[st
         sparse = is_a(parsed.mnemonic, "sparse")
         roles["c"] = _registers(operands[:1] if sparse else operands[3:4])
         roles["c_apart"] = roles["c"] & ~_registers(operands[:1])
-        roles["ab"] = _registers(operands[1:3] + (operands[3:] if sparse else operands[4:]))
+        more = operands[3:] if sparse else operands[4:]
+        if kinds & _BIT["wmma"] and not sparse:
+            more = ()  # LLVM asks nothing of the scales
+        roles["ab"] = _registers(operands[1:3] + more)
         roles["ab_last"] = _of_eight(operands[1:3], 7)
         roles["ab_late"] = _of_eight(operands[1:3], 4)
         roles["ab_first"] = roles["ab"] & ~roles["ab_last"]

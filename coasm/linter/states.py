@@ -17,7 +17,7 @@ from coasm.isa import Operand, Register
 from coasm.isa.depctr import FIELDS
 from coasm.isa.table import opcode
 from coasm.linter.findings import ADVICE, ERROR, Finding, Fix
-from coasm.linter.operation import EXEC_BITS, ORDER, SGPRS, WRITTEN, Operation, kind, named
+from coasm.linter.operation import EXEC_BITS, ORDER, SGPRS, VGPRS, WRITTEN, Operation, kind, named
 from coasm.linter.program import Program
 from coasm.linter.rules import RULES, wait_states
 from coasm.linter.rules.rule import EVER, Hazard, states_in
@@ -41,16 +41,24 @@ FIXES = {
     "scalar move": _Fixing(kind("salu scalar_result"), "s_mov_b32 null, 0"),
     "stores": _Fixing(kind("vscnt0"), "s_waitcnt_vscnt null, 0x0"),
     "idle": _Fixing(kind("idle"), "{wait} 0x0"),
+    "sdst": _Fixing(kind("sdst0"), "{wait} depctr_sa_sdst(0) depctr_va_sdst(0)"),
+    "tensorcnt": _Fixing(kind("tensorcnt10"), "s_wait_tensorcnt 0xa"),
     **{field: _Fixing(kind(f"{field}0"), f"{{wait}} depctr_{field}(0)") for field in FIELDS},
 }
 #: Those of which as many are needed as states are missing.
 _COUNTED = ("s_nop", "v_nop")
 _DEPCTR = "s_waitcnt_depctr"
 
-_SCALAR = kind("salu")
-#: What of :data:`WRITTEN` is gone where a scalar instruction writes it again.
-_SCALARS = ("sgprs", "vcc", "exec")
-_SUPERSEDED = SGPRS | EXEC_BITS
+_SCALAR, _WMMA = kind("salu"), kind("coexecuting")
+
+
+def _superseded(kinds: int) -> int:
+    """What of :data:`WRITTEN` is gone where an instruction of these *kinds* writes it again.
+
+    A scalar instruction's result is there at once; and a WMMA waits for the one ahead of it that
+    writes the same registers.
+    """
+    return SGPRS | EXEC_BITS if kinds & _SCALAR else VGPRS if kinds & _WMMA else 0
 
 
 class _Manner(NamedTuple):
@@ -185,8 +193,8 @@ def _matches(same: str, producer: Operation, consumer: Operation) -> bool:
 class _Flight(NamedTuple):
     """A producer in flight: its operation, the times when its states begin, what of it is gone.
 
-    ``gone`` are scalar registers that a scalar instruction has written since: who reads them reads
-    that one's result. ``active``: what has to come in between has come.
+    ``gone`` are registers that have been written since: who reads them reads that result.
+    ``active``: what has to come in between has come.
     """
 
     producer: int
@@ -270,8 +278,9 @@ class _Walk:
                 found += violated
                 if self.repair and violated:
                     flights = _repaired(flights, violated, times)
-                if kinds & _SCALAR and operation.writes & mask & _SUPERSEDED:
-                    flights = [f._replace(gone=f.gone | operation.writes) for f in flights]
+                superseded = operation.writes & mask & _superseded(kinds)
+                if superseded:
+                    flights = [f._replace(gone=f.gone | superseded) for f in flights]
             if flights and kinds & self.acts:
                 flights = _acted(flights, kinds)
                 mask = _mask(flights)
@@ -344,6 +353,8 @@ def _repaired(
         if violation.needs < EVER:
             missing[clock] = max(missing.get(clock, 0), violation.needs - violation.has)
         cleared |= FIXES[violation.hazard.fix].kinds
+    if 0 not in missing:  # what is put in is a state, too
+        missing[0] = max([1, *missing.values()])
     for clock, states in missing.items():
         times[clock] += states
     return _acted(flights, cleared)
@@ -358,7 +369,7 @@ def _leaving(flights: Sequence[_Flight], times: Mapping[int, int]) -> _State:
             leaving[flight.producer, manner] = (
                 times[manner.counts] - flight.since,
                 times[manner.other] - flight.other,
-                flight.gone & _SUPERSEDED,
+                flight.gone,
                 flight.active,
             )
     return leaving
@@ -393,7 +404,7 @@ def _check(
             for role in row.into:
                 overlap |= consumer.role(role)
             overlap &= registers
-            if row.hazard.out in _SCALARS:
+            if row.hazard.out in WRITTEN:
                 overlap &= ~flight.gone
             producer = flight.producer
             if overlap and _matches(row.hazard.same, operations[producer], consumer):

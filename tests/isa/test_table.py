@@ -137,7 +137,13 @@ def _slots(row: Opcode, count: int, text: str) -> list[Slot] | None:
     gives_nothing = row.does == "atomic" and not _RETURNS.search(text)
     if gives_nothing or re.search(r"\blds\b", text):
         slots = [slot for slot in slots if not (slot.role in "dk" and slot.returned)]
-    for kind in ("soffset", "base", "addr"):  # flat_load has no base, ..., off no address
+    for kind in (
+        "soffset",
+        "base",
+        "addr",
+        "mask",
+        "group",
+    ):  # flat_load has no base, ..., off no address
         if len(slots) > count:
             slots = [slot for slot in slots if slot.kind != kind]
     return slots if len(slots) == count else None

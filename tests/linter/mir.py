@@ -101,7 +101,7 @@ def lintable(
             for index, text in enumerate(texts):
                 got = program.instructions[at].text
                 if not text.startswith(("s_branch", "s_cbranch")):
-                    assert got == text
+                    assert got == text, (got, text)
                 places[at] = number, block, index
                 at += 1
         at += 1  # s_endpgm
@@ -139,9 +139,13 @@ def _description(real: str) -> Description:
         name = re.sub(pattern, to, name)
     found = _REAL.search(real)
     names = [f"{name}_vgprcd_e64"] if found and found[1] == "v" else []
-    names += [re.sub(r"^(V_CMPX_\w+)_(e\d\d)$", r"\1_nosdst_\2", name)] if "gfx1" in real else []
+    if "gfx1" in real and name.startswith("V_CMPX"):
+        name = re.sub("_(e32|e64)", r"_nosdst_\1", name)
+    names += [f"{name}_gfx9"] if name.startswith("DS_") else []  # those do not read M0
     names += [name, f"{name}_e64"]
-    return next(table[one] for one in names if one in table)
+    found_in = [table[one] for one in names if one in table]
+    assert found_in, f"no pseudo of {real}"
+    return found_in[0]
 
 
 #: The registers that no operand names, as the IR spells them.
@@ -153,7 +157,7 @@ _IMPLICIT = {
 
 def _operand(kind: str, value: str, text: str) -> str:
     if kind == "Reg":
-        return "$" + value.lower().replace("m0_gfxpre11", "m0")
+        return "$" + re.sub(r"_gfx(pre11|11plus|12_5)?$", "", value.lower())
     if text.startswith("s_setreg") and int(value) >= 1 << 15:
         return str(int(value) - (1 << 16))  # the IR's immediates of SOPK are signed
     return value
@@ -161,6 +165,8 @@ def _operand(kind: str, value: str, text: str) -> str:
 
 def _line(text: str, real: str, operands: list[str], wave: str) -> str:
     """The machine IR of one instruction."""
+    if "_twoaddr_" in real and "SWMMAC" not in real and operands[0] not in operands[1:]:
+        real = real.replace("_twoaddr_", "_threeaddr_")
     pseudo = _description(real)
     operands = operands[: len(pseudo.operands)]  # swz of a buffer's atomic is the encoding's alone
     if len(operands) < len(pseudo.operands):

@@ -7,7 +7,7 @@ tables of ``docs/lint.md`` (``scripts/lint_page.py``) are made of it.
 from __future__ import annotations
 
 from coasm.errors import CoasmError
-from coasm.linter.rules import operands, resources, wait_states, waits
+from coasm.linter.rules import hazards, operands, resources, wait_states, waits
 from coasm.linter.rules.rule import Rule
 
 __all__ = ["GROUPS", "RULES", "close_rule", "find_rule"]
@@ -20,7 +20,7 @@ GROUPS = {
     "operands": "operands that the hardware does not handle",
 }
 
-_RULES = (wait_states.RULES, waits.RULES, resources.RULES, operands.RULES)
+_RULES = (wait_states.RULES + hazards.RULES, waits.RULES, resources.RULES, operands.RULES)
 
 #: Every rule by its name, group after group.
 RULES: dict[str, Rule] = {
