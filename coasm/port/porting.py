@@ -2,50 +2,35 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from coasm.asm.code import Code, Instruction
+from coasm.asm.code import Code
 from coasm.codeobject import CodeObject, Kernel, load
-from coasm.descriptor import resources
 from coasm.errors import UnsupportedError
-from coasm.isa.kinds import is_a
 from coasm.kernels import find_kernel, kernels_of
 from coasm.linter.findings import Finding
 from coasm.linter.program import Program, build_program
 from coasm.llvm import find_llvm
-from coasm.occupancy import Occupancy, occupancy
+from coasm.port.collected import Collected
 from coasm.port.encoding import Encoded, encoded
 from coasm.port.mended import Put, mended
 from coasm.port.reasons import Sides, descriptor_reasons, instruction_reasons, memory_reasons
 from coasm.port.rules import NOT_PORTABLE, NOTE, OK, REVIEW, VERDICTS, Reason
+from coasm.port.shares import Share, notes, share
 from coasm.reading import readable
-from coasm.target import PROCESSORS, Processor, TargetID, processor
+from coasm.target import PROCESSORS, Processor, processor
 
 if TYPE_CHECKING:
     from coasm.editing import Module
     from coasm.linter.lint import Linted
 
-__all__ = ["Ported", "PortedKernel", "Share", "port", "portable"]
+__all__ = ["Ported", "PortedKernel", "port", "portable"]
 
 
 #: Names that an error lists.
 _SHOWN = 4
-
-
-class Share(NamedTuple):
-    """What a kernel takes on one target: allocated LDS in bytes, and what is resident of it."""
-
-    vgprs: int
-    agprs: int
-    sgprs: int | None
-    lds: int
-    lds_allocated: int
-    occupancy: Occupancy | None
 
 
 @dataclass(frozen=True)
@@ -127,13 +112,11 @@ def port(
         raise UnsupportedError(f"{source.name}: it has no kernels to be judged")
     made = encoded(source, sides.new, tools)
     program = build_program(source, made.code)
-    found = _Found(program)
-    _look(found, program, made, sides, llvm)
+    found = Collected(program)
+    _look(found, made, sides, llvm)
     new, fixes = _result(made, program, found, fix, llvm)
     kernels = tuple(
-        _judged(one, program, found, sides)
-        for one in kernels_of(source)
-        if asked in (None, one.name)
+        _judged(one, found, sides) for one in kernels_of(source) if asked in (None, one.name)
     )
     count = len(program.instructions)
     blocked = tuple(
@@ -146,8 +129,9 @@ def port(
     )
 
 
-def _look(found: _Found, program: Program, made: Encoded, sides: Sides, llvm: str | None) -> None:
+def _look(found: Collected, made: Encoded, sides: Sides, llvm: str | None) -> None:
     """Collect what is to be said before the object for the target is looked at."""
+    program = found.program
     source = program.co
     found.add(instruction_reasons(program, made, sides))
     for one in program.undecoded:
@@ -186,70 +170,8 @@ def _sides(source: CodeObject, to: str) -> Sides:
     return Sides(source.target.processor, new)
 
 
-class _Found:
-    """Reasons by kernel: whoever reaches the place of one has it."""
-
-    def __init__(self, program: Program) -> None:
-        self._program = program
-        self._of: dict[str, list[Reason]] = defaultdict(list)
-        self._owners: dict[int, tuple[str, ...]] = {}
-        self._reached: dict[str, frozenset[int]] | None = None
-
-    def add(self, reasons: Iterable[tuple[Reason, int]]) -> None:
-        for reason, index in reasons:
-            self._add(reason, self._block(index))
-
-    def at(self, reason: Reason, address: int) -> None:
-        """A reason at an address behind some instruction."""
-        instructions = self._program.instructions
-        index = bisect_right(instructions, address, key=lambda item: item.address) - 1
-        self._add(reason, self._block(max(0, index)))
-
-    def of(self, kernel: str, reason: Reason) -> None:
-        self._of[kernel].append(reason)
-
-    def _block(self, index: int) -> int:
-        return bisect_right(self._program.blocks, index, key=lambda block: block.first) - 1
-
-    def _add(self, reason: Reason, block: int) -> None:
-        for name in self._owned(block):
-            self._of[name].append(reason)
-
-    def _owned(self, block: int) -> tuple[str, ...]:
-        if block not in self._owners:
-            self._owners[block] = self._kernels(block)
-        return self._owners[block]
-
-    def _kernels(self, block: int) -> tuple[str, ...]:
-        """The kernels that reach a block: all of them, if none is known to."""
-        kernels = self._program.kernels
-        if len(kernels) == 1:
-            return (kernels[0].name,)
-        if self._reached is None:
-            graph = self._program.graph
-            self._reached = {
-                one.name: graph.reached(
-                    [at for at, name in self._program.entries.items() if name == one.name]
-                )
-                for one in kernels
-            }
-        found = tuple(name for name, blocks in self._reached.items() if block in blocks)
-        return found or tuple(kernel.name for kernel in kernels)
-
-    def all(self, kernel: Kernel) -> Sequence[Reason]:
-        """Those of one kernel."""
-        return self._of[kernel.name]
-
-    def instructions(self, kernel: Kernel) -> Iterator[Instruction]:
-        """What a kernel reaches."""
-        for number in sorted(self._program.reached):
-            if kernel.name in self._owned(number):
-                block = self._program.blocks[number]
-                yield from self._program.instructions[block.first : block.last]
-
-
 def _result(
-    made: Encoded, program: Program, found: _Found, fix: bool, llvm: str | None
+    made: Encoded, program: Program, found: Collected, fix: bool, llvm: str | None
 ) -> tuple[CodeObject | None, int]:
     """The object for the target, linted, and what was put in; None where there can be none."""
     if any(reason.level == NOT_PORTABLE for one in program.kernels for reason in found.all(one)):
@@ -317,67 +239,12 @@ def _findings_of(program: Program) -> Sequence[Finding]:
     return judge(Source(program.co.name, program)).findings
 
 
-def _judged(kernel: Kernel, program: Program, found: _Found, sides: Sides) -> PortedKernel:
+def _judged(kernel: Kernel, found: Collected, sides: Sides) -> PortedKernel:
     """A kernel's verdict, with what is only to be known about it."""
-    before, after = (_share(kernel, one) for one in (sides.old, sides.new))
-    reasons = [*found.all(kernel), *_notes(kernel, program, found, sides, (before, after))]
+    before, after = (share(kernel, one) for one in (sides.old, sides.new))
+    reasons = [*found.all(kernel), *notes(kernel, found, sides, (before, after))]
     levels = {reason.level for reason in reasons}
     verdict = next((one for one in (NOT_PORTABLE, REVIEW) if one in levels), OK)
     order = (NOT_PORTABLE, REVIEW, NOTE)
     reasons.sort(key=lambda one: (order.index(one.level), one.address))
     return PortedKernel(kernel.name, verdict, tuple(reasons), before, after)
-
-
-def _share(kernel: Kernel, one: Processor) -> Share:
-    """What a kernel takes on a processor."""
-    asked = resources(kernel.descriptor, TargetID(one))
-    granule = one.family.lds_granule
-    offset = asked.accum_offset
-    size = kernel.metadata.get(".max_flat_workgroup_size")
-    required = kernel.metadata.get(".reqd_workgroup_size")
-    if isinstance(required, list) and all(isinstance(axis, int) for axis in required):
-        size = prod(required)
-    fits = isinstance(size, int) and size > 0 and asked.lds <= one.family.lds_bytes
-    return Share(
-        asked.vgprs,
-        0 if offset is None else max(0, asked.vgprs - offset),
-        asked.sgprs,
-        asked.lds,
-        -(-asked.lds // granule) * granule,
-        occupancy(one, asked, size) if fits and isinstance(size, int) else None,
-    )
-
-
-def _notes(
-    kernel: Kernel, program: Program, found: _Found, sides: Sides, shares: tuple[Share, Share]
-) -> Iterator[Reason]:
-    """What changes nothing that the kernel computes."""
-    before, after = shares
-    at = kernel.descriptor_address
-    old, new = sides.families
-    if before.lds_allocated != after.lds_allocated:
-        yield Reason(
-            "lds-granule",
-            at,
-            "",
-            f"{after.lds:,} bytes of LDS take {after.lds_allocated:,} instead of "
-            f"{before.lds_allocated:,}: granules of {new.lds_granule:,} instead of "
-            f"{old.lds_granule:,}",
-        )
-    if sides.differ("lds_banks"):
-        for item in found.instructions(kernel):
-            if is_a(item.mnemonic, "LDS access"):
-                what = f"{new.lds_banks} banks instead of {old.lds_banks}"
-                yield Reason(
-                    "lds-banks", item.address, item.text, what, "measure, and swizzle anew"
-                )
-                break
-    one, other = (share.occupancy for share in shares)
-    if one is not None and other is not None and one.waves_per_simd != other.waves_per_simd:
-        yield Reason(
-            "occupancy",
-            at,
-            "",
-            f"{other.waves_per_simd} waves on a SIMD instead of {one.waves_per_simd} (limited by "
-            f"{', '.join(other.limited_by)})",
-        )

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from coasm.port.porting import Ported, PortedKernel, Share
+from coasm.port.porting import Ported, PortedKernel
 from coasm.port.rules import NOT_PORTABLE, OK, REVIEW, RULES, Reason
+from coasm.port.shares import Share
 
 __all__ = ["SHOWN", "lines", "to_json"]
 
