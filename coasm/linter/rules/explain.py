@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from coasm.linter.findings import ERROR
 from coasm.linter.operation import KINDS
 from coasm.linter.rules import GROUPS, RULES
-from coasm.linter.rules.rule import Hazard, Rule, states_in
+from coasm.linter.rules.rule import EVER, Hazard, Rule, states_in
 from coasm.target import generations
 
 __all__ = ["explained", "in_group", "listed", "marked"]
@@ -25,8 +25,20 @@ _ROLES = {
     "lane": "as lane number",
     "exec_data": "as data",
     "zero_flag": "vccz, execz",
+    "order": "anything",
+    "results": "writes",
+    "sources": "reads",
+    "scratch base": "reads",
 }
-_OUT = {"vgprs": "", "sgprs": " SGPR", "vcc": " VCC", "exec": " EXEC", "m0": " M0", "c": " C"}
+_OUT = {"exec reads": " reads EXEC", "scalar reads": " reads SGPR", "sources": " sources"}
+_OUT |= {
+    "ab": " A, B",
+    "agprs": "",
+    "arch vgprs": "",
+    "registers": "",
+    "scratch base": " s102, s103",
+}
+_OUT |= {"vgprs": "", "sgprs": " SGPR", "vcc": " VCC", "exec": " EXEC", "m0": " M0", "c": " C"}
 
 
 def explained(rule: Rule) -> Iterator[str]:
@@ -38,11 +50,30 @@ def explained(rule: Rule) -> Iterator[str]:
     if rule.hazards:
         yield ""
         yield from _table(rule.hazards)
+    for said in dict.fromkeys(filter(None, map(_manner, rule.hazards))):
+        yield ""
+        yield from _wrapped(said)
     for witness in dict.fromkeys(row.witness for row in rule.hazards if row.witness):
         yield ""
         yield from _wrapped(f"Why advice and no error: {witness}.")
     yield ""
     yield from _wrapped(f"Source: {rule.source}.")
+
+
+def _manner(hazard: Hazard) -> str:
+    """What counts as a state, what clears it and what has to come in between, in words."""
+    parts = []
+    if hazard.counts:
+        also = ""
+        if hazard.or_enough is not None:
+            other, number = hazard.or_enough
+            also = f"; {number} of another are enough, too: {_words(other)}"
+        parts.append(f"Such instructions alone are states: {_words(hazard.counts)}{also}.")
+    if hazard.cleared:
+        parts.append(f"Nothing is needed behind {_words(hazard.cleared)}.")
+    if hazard.through:
+        parts.append(f"Only past {_words(hazard.through)}.")
+    return " ".join(parts)
 
 
 def _wrapped(text: str) -> list[str]:
@@ -57,7 +88,8 @@ def _table(hazards: Sequence[Hazard]) -> Iterator[str]:
     rows: list[tuple[str, ...]] = [("producer", "consumer", "", "passes", *targets, "error")]
     for hazard in hazards:
         producer = _words(hazard.producer) + _OUT.get(hazard.out, "")
-        consumer = f"{_words(hazard.consumer)}: {_words(hazard.into)}"
+        into = "writes EXEC" if hazard.into == "exec writes" else _words(hazard.into)
+        consumer = f"{_words(hazard.consumer)}: {into}"
         if hazard.unless:
             producer += f", no {_words(hazard.unless)}"
         if hazard.but:
@@ -79,13 +111,17 @@ def _table(hazards: Sequence[Hazard]) -> Iterator[str]:
 
 
 def _words(names: str) -> str:
-    return ", ".join(KINDS.get(name) or _ROLES.get(name, name) for name in names.split())
+    return ", ".join(KINDS.get(name) or _ROLES.get(name, name) for name in _split(names))
+
+
+def _split(names: str) -> list[str]:
+    return [names] if names in _ROLES else names.split()
 
 
 def _slashed(states: int | Mapping[int, int] | None) -> str:
     if isinstance(states, Mapping):
         return "/".join(map(str, states.values()))
-    return "-" if states is None else str(states)
+    return "-" if states is None else "any" if states == EVER else str(states)
 
 
 def listed() -> Iterator[str]:
