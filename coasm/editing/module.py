@@ -347,7 +347,8 @@ class Module:
         for symbol, name in names.items():
             both = spelled(old.text, symbol, name)
             lines = without_stand_ins(renamed(lines, both), both)
-        text, _ = follow("\n".join(lines), old.co.target)
+        end = "\r\n" if "\r\n" in old.text else "\n"
+        text, _ = follow(end.join(line.rstrip("\r") for line in lines), old.co.target)
         new = Snapshot(text, old.setup)
         proof = Proof(old, new, written, Part(_with_descriptors(names)))
         proof.check()

@@ -11,6 +11,7 @@ from coasm.asm.code import branch_target
 from coasm.errors import UnsupportedError
 from coasm.isa import Access, Parsed, Register, access, parse, register_name
 from coasm.isa.access import roles
+from coasm.isa.table import INSTRUCTION_SETS
 from coasm.isa.waits import counted_in
 
 __all__ = [
@@ -27,6 +28,8 @@ __all__ = [
 #: Roles of the table → what they are called here.
 _ROLES = {"d": "write", "s": "read", "x": "read-write", "k": "partial write", "-": ""}
 _GUESS = "(a guess)"
+#: The last of the instruction sets that have vmcnt and lgkmcnt and no others.
+_LAST_OF_TWO = INSTRUCTION_SETS.index("950")
 #: Queues of :mod:`coasm.isa.waits` → the counters that they count in.
 _COUNTERS = {"vm": "vmcnt", "lds": "lgkmcnt", "scalar": "lgkmcnt", "flat": "vmcnt lgkmcnt"}
 
@@ -130,8 +133,13 @@ class Instruction:
     def counter(self) -> str | None:
         """The wait counters that it counts in: ``vmcnt``, ``lgkmcnt``, ``vmcnt lgkmcnt``; or None.
 
-        As CDNA and GFX9 have them.
+        Raises:
+            UnsupportedError: on GFX10 and later, which have others.
         """
+        if INSTRUCTION_SETS.index(self.co.instruction_set) > _LAST_OF_TWO:
+            raise UnsupportedError(
+                f"the wait counters of gfx{self.co.instruction_set} are not described"
+            )
         return _COUNTERS.get(counted_in(self.mnemonic))
 
     @property

@@ -76,6 +76,25 @@ def test_a_label_for_what_is_put_in() -> None:
     assert code_of(module) == code(wanted.replace("\ts_endpgm", "end:\n\ts_endpgm"))
 
 
+def test_labels_comments_and_line_ends_stay() -> None:
+    body = (
+        "x: s_nop 0 // a\n\t/* b */ s_nop 1 ; c\ny: z:\ts_nop 2\n\ts_cbranch_scc0 x\n"
+        "\ts_cbranch_scc1 y\n\ts_endpgm\n"
+    )
+    module = Module(listing(body).replace("\n", "\r\n"))
+    module.insert("s_nop 7", before="x")
+    module.insert("s_nop 8", before="z")
+    module.insert("s_nop 9", after="y")
+    module.delete(lambda one: one.text == "s_nop 1")
+    wanted = (
+        "x:\n\ts_nop 7\n\ts_nop 0\ny:\n\ts_nop 8\n\ts_nop 2\n\ts_nop 9\n"
+        "\ts_cbranch_scc0 x\n\ts_cbranch_scc1 y\n\ts_endpgm\n"
+    )
+    assert code_of(module) == code(wanted)
+    assert "// a\r\n" in module.text and "/* b */\r\n" in module.text
+    assert module.text.count("\n") == module.text.count("\r\n")
+
+
 def test_swap_asks_whether_it_may() -> None:
     module = Module(listing("\tv_mov_b32 v1, v2\n\tv_mov_b32 v3, v4\n\tv_mov_b32 v5, v3\n" + _END))
     one, two, three, _ = module.kernel().instructions

@@ -217,3 +217,11 @@ def test_no_command_pays_for_it() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
     for name in ("Kernel", "CodeObject", "Instruction", "Operand", "Cfg", "Liveness"):
         assert name in dir(coasm) and getattr(coasm, name).__doc__
+
+
+def test_counters_of_other_generations_are_not_guessed() -> None:
+    """GFX10 has vscnt for stores, GFX12 loadcnt, storecnt, dscnt, kmcnt."""
+    for target, store in (("gfx1030", "global_store_dword"), ("gfx1200", "global_store_b32")):
+        one = kernel(f"\t{store} v0, v1, s[0:1]\n{_END}", target).instructions[0]
+        with pytest.raises(UnsupportedError, match="wait counters of gfx1"):
+            _ = one.counter
