@@ -74,7 +74,7 @@ class Machine:
             np.seterrcall(old)
 
     def _run_block(self, s: Group) -> None:
-        block = self.blocks.at((s.pc, s.mode, s.index))
+        block = self.blocks.at(s.pc, s.mode, s.index, s.clean)
         plan = block.plans.get(s.pending)
         if plan is None:
             plan = plan_of(self.program, self.shared, block, s.pending)
@@ -89,6 +89,7 @@ class Machine:
             for at, step in enumerate(plan.steps):  # noqa: B007
                 step(s)
             s.pending = plan.after
+            s.clean = s.clean & block.stays | block.clean
             self._count(s, block)
             if block.control is None:
                 s.pc = block.fall

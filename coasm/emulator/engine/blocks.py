@@ -27,6 +27,10 @@ from coasm.isa.waits import Waits, counted_at_most
 __all__ = ["Block", "Blocks", "Item", "Plan", "is_awake", "nothing", "raiser", "watch"]
 
 
+#: The most blocks that are made of one for what is known as it is entered.
+_VARIANTS = 8
+
+
 class Item(NamedTuple):
     """One prepared instruction of a block.
 
@@ -60,10 +64,27 @@ class Block:
     ``plans`` are what is done of it, by what is in flight at its start. ``awake`` says for the
     instructions up to the first one that writes EXEC, for those behind it, and so on, whether they
     have run with a lane switched on. ``ran`` says that the block was. ``end_mask`` are the
-    registers that its last instruction uses.
+    registers that its last instruction uses. ``wanted`` are the rows of which it would help to know
+    that they hold no denormals as the block is entered, ``stays`` those that do so behind it if
+    they did before, ``clean`` those that then do in any case; ``variants`` is how many blocks were
+    made of it for what was known.
     """
 
-    __slots__ = ("awake", "control", "end", "end_mask", "fall", "items", "plans", "ran", "size")
+    __slots__ = (
+        "awake",
+        "clean",
+        "control",
+        "end",
+        "end_mask",
+        "fall",
+        "items",
+        "plans",
+        "ran",
+        "size",
+        "stays",
+        "variants",
+        "wanted",
+    )
 
     def __init__(
         self, items: list[Item], end: int | None, control: Control | None, end_mask: int, fall: int
@@ -74,6 +95,7 @@ class Block:
         self.plans: dict[InFlight, Plan] = {}
         self.ran = False
         self.awake = [False] * (1 + sum(item.sets_exec for item in items))
+        self.wanted, self.stays, self.clean, self.variants = 0, 0, 0, 0
 
 
 class Blocks:
@@ -86,15 +108,24 @@ class Blocks:
     def __init__(self, program: Program, shared: Shared, *, strict: bool, single: bool) -> None:
         self.program, self.shared = program, shared
         self.strict, self.single = strict, single
-        self.prepared: dict[tuple[int, int, int], Block] = {}
+        self.prepared: dict[tuple[int, int, int, int], Block] = {}
         self.notes: dict[str, None] = {}
 
-    def at(self, key: tuple[int, int, int]) -> Block:
-        """The block at an address, in a mode and VGPR index mode."""
-        block = self.prepared.get(key)
+    def at(self, pc: int, mode: int, index: int, clean: int) -> Block:
+        """The block at an address, in a mode and VGPR index mode; *clean* as in the group."""
+        block = self.prepared.get((pc, mode, index, 0))
         if block is None:
-            block = self.prepared[key] = self._build(*key)
-        return block
+            block = self.prepared[pc, mode, index, 0] = self._build(pc, mode, index, 0)
+        helps = clean & block.wanted
+        if not helps:
+            return block
+        better = self.prepared.get((pc, mode, index, helps))
+        if better is None:
+            if block.variants == _VARIANTS:
+                return block
+            block.variants += 1
+            better = self.prepared[pc, mode, index, helps] = self._build(pc, mode, index, helps)
+        return better
 
     def executed(self) -> tuple[set[int], set[int]]:
         """The addresses that were executed, and those only executed while no lane was on.
@@ -115,19 +146,21 @@ class Blocks:
                 executed.add(block.end)
         return executed, asleep - executed
 
-    def _build(self, start: int, mode: int, index: int) -> Block:
+    def _build(self, start: int, mode: int, index: int, clean: int) -> Block:
         addresses, end, fall = self._run_from(start)
-        context = Context(self.shared, mode, index)
+        context = Context(self.shared, mode, index, clean)
         items = []
         for place, scc_live in zip(addresses, self._scc_live(addresses, end), strict=True):
             context.scc_live = scc_live
             items.append(self.item(context, place))
         if end is None:
-            return Block(items, None, None, 0, fall)
+            return _known(Block(items, None, None, 0, fall), context)
         context.address, context.data = end, self.program.instructions[end].data
         control = control_of(self.program, context, end)
         reads, writes = self._access(end)
-        return Block(items, end, control, _bits((reads | writes) - {SCC}), fall)
+        context.now_clean = False
+        _update_clean(context, writes)
+        return _known(Block(items, end, control, _bits((reads | writes) - {SCC}), fall), context)
 
     def _run_from(self, start: int) -> tuple[list[int], int | None, int]:
         """The addresses of a block, that of what ends it, and what is behind."""
@@ -178,7 +211,7 @@ class Blocks:
         try:
             parsed, used = self.program.parsed(address)
         except CoasmError as error:
-            context.clean.clear()
+            context.forget_clean()
             return Item(address, raiser(str(error)))
         context.access = used
         mask = _bits((used.reads | used.writes) - {SCC})
@@ -233,19 +266,23 @@ class Blocks:
         return step
 
 
+def _known(block: Block, context: Context) -> Block:
+    """*block*, with what is known of denormals before it and behind."""
+    block.wanted, block.clean = _bits(context.wanted), _bits(context.clean)
+    block.stays = 0 if context.forgot else ~_bits(context.touched)
+    return block
+
+
 def _update_clean(context: Context, writes: frozenset[int]) -> None:
     if EXEC in writes or EXEC + 1 in writes:
-        context.clean.clear()
+        context.forget_clean()
     for number in writes:
         if number >= VGPR:
             try:
                 row = context.row(number)
             except Fault:
                 continue
-            if context.now_clean:
-                context.clean.add(row)
-            else:
-                context.clean.discard(row)
+            context.wrote(row)
 
 
 def _forgetting(step: Step, writes: frozenset[int], layout: Layout) -> Step:

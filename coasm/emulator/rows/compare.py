@@ -15,7 +15,7 @@ from coasm.emulator.rows.dpp import has_dpp
 from coasm.emulator.rows.integer import Function
 from coasm.emulator.rows.nans import INVALID, QUIET
 from coasm.emulator.rows.table import row
-from coasm.emulator.rows.values import DTYPES, Array, Step
+from coasm.emulator.rows.values import DTYPES, Array, Step, spread
 from coasm.emulator.state.waves import Group, pack, unpack
 from coasm.isa import VCC, Parsed, Register
 
@@ -63,7 +63,7 @@ def compare(
             value = np.asarray(function(a(s), b(s)))
             put(s, value)
             if to_exec:
-                value = np.broadcast_to(value, s.shape)
+                value = spread(value, s.shape)
                 s.d[63][...] = pack(value & s.mask)
                 s.update_exec()
 
@@ -165,7 +165,7 @@ def _class(kind: str, to_exec: bool) -> Callable[[Context, Parsed], Step]:
             INVALID[0] = False
             put(s, found)
             if to_exec:
-                s.d[63][...] = pack(np.broadcast_to(found, s.shape) & s.mask)
+                s.d[63][...] = pack(spread(found, s.shape) & s.mask)
                 s.update_exec()
 
         return step

@@ -28,6 +28,7 @@ from coasm.emulator.rows.values import (
     constant64,
     float_bits,
     flush,
+    spread,
     store,
 )
 from coasm.emulator.state.shared import Shared
@@ -64,18 +65,24 @@ _LITERAL = 255
 class Context:
     """What an instruction is prepared with: what waves share, modes, what is known of its block.
 
-    ``clean`` holds the VGPR rows that are known to hold no denormal float32. ``scc_live`` says
-    that the SCC the instruction sets is read. ``seen`` are the registers and constants that were
-    taken of the instruction so far (see :mod:`~coasm.emulator.rows.taken`), ``indexes`` the bits of
-    VGPR index mode that its builder applies. A builder sets ``writes_lds_late`` where the step puts
-    what it writes to LDS into a queue of the group, to be done at the wait that covers it, and
-    ``doubt`` where how it stands here, not each of its kind, is known less than exactly.
+    ``clean`` holds the VGPR rows that are known to hold no denormal float32 in the lanes of EXEC,
+    at first those of *clean*, bit by bit; ``wanted`` those of which it was asked whether they do as
+    the block is entered, and not known; ``touched`` those written since. ``forgot``: nothing of
+    what was known then is known any more. ``scc_live`` says that the SCC the instruction sets is
+    read. ``seen`` are the registers and constants that were taken of the instruction so far (see
+    :mod:`~coasm.emulator.rows.taken`), ``indexes`` the bits of VGPR index mode that its builder
+    applies. A builder sets ``writes_lds_late`` where the step puts what it writes to LDS into a
+    queue of the group, to be done at the wait that covers it, and ``doubt`` where how it stands
+    here, not each of its kind, is known less than exactly.
     """
 
-    def __init__(self, shared: Shared, mode: int, index: int) -> None:
+    def __init__(self, shared: Shared, mode: int, index: int, clean: int = 0) -> None:
         self.shared, self.mode, self.index = shared, mode, index
         self.layout: Layout = shared.layout
-        self.clean: set[int] = set()
+        self.clean: set[int] = {row for row in range(clean.bit_length()) if clean >> row & 1}
+        self.wanted: set[int] = set()
+        self.touched: set[int] = set()
+        self.forgot = False
         self.scc_live = True
         self.now_clean = False
         self.address, self.data = 0, b""
@@ -91,6 +98,19 @@ class Context:
         self.indexes = 0
         self.doubt = ""
         self.writes_lds_late = False
+
+    def forget_clean(self) -> None:
+        """EXEC or an unknown register is written: no register is known to be clean."""
+        self.clean.clear()
+        self.forgot = True
+
+    def wrote(self, row: int) -> None:
+        """A register is written: by an instruction whose result has no denormals, or not."""
+        self.touched.add(row)
+        if self.now_clean:
+            self.clean.add(row)
+        else:
+            self.clean.discard(row)
 
     def check_index(self, parsed: Parsed) -> None:
         """VGPR index mode may not pass by a vector operand that the builder took as it stands.
@@ -323,7 +343,9 @@ class Context:
         else:
             get = self._narrow(parsed, bare, kind, number)
         if kind in ("f32", "f16", "f64"):
-            get = self._float_modifiers(operand, kind, get)
+            whole = parsed.modifiers.get(f"src{number}_sel", "DWORD") == "DWORD"
+            flushes = self.flushes_in(kind) and not (whole and self.is_clean(operand, kind))
+            get = self._float_modifiers(operand, get, flushes)
         elif operand.negate or operand.absolute:
             if kind not in ("u16", "u32", "bf16"):
                 raise Fault("a source modifier on an operand that is no float")
@@ -379,9 +401,9 @@ class Context:
         shift = np.uint32(16 * half)
         return lambda s: (raw(s) >> shift).astype(np.uint16).view(dtype)
 
-    def _float_modifiers(self, operand: Register | Literal, kind: str, get: Getter) -> Getter:
+    def _float_modifiers(self, operand: Register | Literal, get: Getter, flushes: bool) -> Getter:
         inner = get
-        if self.flushes_in(kind) and not self.is_clean(operand, kind):
+        if flushes:
             plain = get
             inner = lambda s: flush(plain(s))  # noqa: E731
         if not operand.negate and not operand.absolute:
@@ -408,15 +430,18 @@ class Context:
         if isinstance(operand, Literal):
             bits = self.literal(operand, kind)
             return not 0 < bits & 0x7FFF_FFFF < 1 << 23 if kind == "f32" else False
-        return (
-            kind == "f32"
-            and isinstance(operand, Register)
-            and operand.first >= VGPR
-            and not self.index
-            and self.row(operand.first) in self.clean
-        )
+        if kind != "f32" or not isinstance(operand, Register) or operand.first < VGPR or self.index:
+            return False
+        row = self.row(operand.first)
+        if not (self.forgot or row in self.touched or row in self.clean):
+            self.wanted.add(row)
+        return row in self.clean
 
     # Writing.
+
+    def is_whole(self, parsed: Parsed) -> bool:
+        """Whether the result goes into all of its register, in each lane of EXEC."""
+        return "dst_sel" not in parsed.modifiers and not has_dpp(parsed)
 
     def target(self, parsed: Parsed, kind: str, at: int = 0, keep: bool = False) -> Setter:
         """A function that puts a result into vector operand *at*, in the lanes of EXEC.
@@ -441,7 +466,7 @@ class Context:
         if kind.endswith("64"):
 
             def put_wide(s: Group, value: Array) -> None:
-                value = np.broadcast_to(value, s.shape)
+                value = spread(value, s.shape)
                 both = np.ascontiguousarray(value).view(np.uint32).reshape(*s.shape, 2)
                 store(s, rows[0], both[..., 0], enabled)
                 store(s, rows[1], both[..., 1], enabled)
@@ -476,7 +501,7 @@ class Context:
         vgprs = self.layout.vgprs
         first, count = (vgprs, self.layout.agprs) if row >= vgprs else (0, vgprs)
         # What is known of registers holds for the one that the instruction names.
-        self.clean.clear()
+        self.forget_clean()
 
         def put(s: Group, value: Array) -> None:
             rows = row - first + self._offsets(s)
@@ -501,7 +526,7 @@ class Context:
         pair = self.pair(operand)
 
         def put(s: Group, value: Array) -> None:
-            value = np.broadcast_to(value, s.shape)
+            value = spread(value, s.shape)
             s.d[pair][...] = pack(value if s.full else value & s.mask)
             if pair == 63:
                 s.update_exec()

@@ -36,8 +36,8 @@ def _to_int(dtype: Any, function: Function = np.trunc) -> Function:
     return compute
 
 
-row("v_cvt_f32_u32", floating("f32 u32", lambda a: a.astype(np.float32)))
-row("v_cvt_f32_i32", floating("f32 i32", lambda a: a.astype(np.float32)))
+row("v_cvt_f32_u32", floating("f32 u32", lambda a: a.astype(np.float32), normal=True))
+row("v_cvt_f32_i32", floating("f32 i32", lambda a: a.astype(np.float32), normal=True))
 row("v_cvt_f64_u32", floating("f64 u32", lambda a: a.astype(np.float64)))
 row("v_cvt_f64_i32", floating("f64 i32", lambda a: a.astype(np.float64)))
 row("v_cvt_f16_u16", floating("f16 u16", lambda a: a.astype(np.float16)))

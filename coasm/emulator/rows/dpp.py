@@ -9,7 +9,7 @@ import numpy as np
 
 from coasm.emulator.errors import Fault
 from coasm.emulator.rows.taken import peek
-from coasm.emulator.rows.values import Array, Getter
+from coasm.emulator.rows.values import Array, Getter, spread
 from coasm.emulator.state.waves import Group
 from coasm.isa import Parsed
 
@@ -78,8 +78,8 @@ def dpp_source(parsed: Parsed, raw: Getter, lanes: int) -> Getter:
     sources, exists = dpp_lanes(parsed, lanes)
 
     def read(s: Group) -> Array:
-        value = np.broadcast_to(raw(s), s.shape)[:, sources]
-        valid = np.broadcast_to(exists, value.shape)
+        value = spread(raw(s), s.shape)[:, sources]
+        valid = spread(exists, value.shape)
         if not s.full:
             valid = valid & s.mask[:, sources]  # a lane that is switched off counts as missing
         return value if valid.all() else np.where(valid, value, value.dtype.type(0))

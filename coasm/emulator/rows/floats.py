@@ -83,11 +83,13 @@ def floating(
     *,
     keep: bool = False,
     exact: bool = False,
+    normal: bool = False,
     limited: bool = False,
 ) -> Callable[[Context, Parsed], Step]:
     """A float ``dst = function(*sources)``.
 
     *exact*: the result is never rounded and never denormal unless an operand is (minimum, ...).
+    *normal*: it is never denormal.
     *limited*: as for :func:`output`.
     """
     out, *sources = kinds.split()
@@ -101,9 +103,9 @@ def floating(
         gets = [ctx.source(parsed, at + 1, kind) for at, kind in enumerate(sources)]
         put = ctx.target(parsed, out, keep=keep)
         finish = output(ctx, parsed, out, limited)
-        if exact and not parsed.modifiers:
+        if (exact or normal) and not parsed.modifiers:
             finish = None
-        ctx.now_clean = out == "f32" and ctx.flushes_out("f32")
+        ctx.now_clean = out == "f32" and ctx.flushes_out("f32") and ctx.is_whole(parsed)
 
         def step(s: Group) -> None:
             values = tuple(get(s) for get in gets)
@@ -257,14 +259,14 @@ row("v_madak_f16", _accumulate("f16", "ak", _mad))
 
 def picker(smaller: bool, ieee: bool) -> Function:
     def compute(a: Array, b: Array) -> Array:
-        choose = (np.fmin if smaller else np.fmax)(a, b)
-        zeros = (a == 0) & (b == 0)
-        if zeros.any():
+        choose = np.asarray((np.minimum if smaller else np.maximum)(a, b))
+        if np.count_nonzero(choose) != choose.size:
+            zeros = (a == 0) & (b == 0)
             # -0 is less than +0.
             negative = np.signbit(a) | np.signbit(b) if smaller else np.signbit(a) & np.signbit(b)
             choose = np.where(zeros, np.where(negative, -a.dtype.type(0), a.dtype.type(0)), choose)
-        nans = np.isnan(a) | np.isnan(b)
-        if nans.any():
+        nans = np.isnan(choose)  # NumPy's minimum is one where an operand is
+        if np.count_nonzero(nans):
             unsigned, _, quiet = QUIET[a.dtype]
             a, b, choose = (np.ascontiguousarray(v) for v in np.broadcast_arrays(a, b, choose))
             result = np.where(np.isnan(a), b, a)

@@ -13,7 +13,10 @@ from coasm.emulator.rows.values import Array
 __all__ = ["FMA", "fma16", "fma32", "fma32_odd", "fma64", "fma_exact"]
 
 
-_LOW29, _HALF29 = np.uint64(0x1FFF_FFFF), np.uint64(0x1000_0000)
+#: Arrays: NumPy converts a scalar operand anew each time.
+_LOW29, _HALF29 = np.array(0x1FFF_FFFF, np.uint64), np.array(0x1000_0000, np.uint64)
+_SMALL = np.array(2.0**-125)
+_F64, _U64 = np.dtype(np.float64), np.dtype(np.uint64)
 _U1 = np.uint64(1)
 
 
@@ -37,13 +40,13 @@ def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 def fma32(a: Array, b: Array, c: Array) -> Array:
     """``a * b + c`` for float32, rounded once."""
-    product = a.astype(np.float64) * b  # exact: 48 bits
-    addend = c.astype(np.float64)
+    product = np.asarray(a.astype(_F64) * b.astype(_F64))  # exact: 48 bits
+    addend = c.astype(_F64)
     total = np.asarray(product + addend)
     result = total.astype(np.float32)
-    tie = (np.atleast_1d(total).view(np.uint64) & _LOW29) == _HALF29
-    small = np.abs(total) < 2.0**-125
-    if tie.any() or (small & (total != 0)).any():
+    ties = np.count_nonzero(np.equal(total.view(_U64) & _LOW29, _HALF29))
+    small = np.less(np.abs(total), _SMALL)
+    if ties or (np.count_nonzero(small) and np.count_nonzero(small & (total != 0))):
         # A sum that float64 had to round may look like a tie of float32: round it to odd first.
         exact, error = _two_sum(*np.broadcast_arrays(product, addend))
         result = _round_to_odd(np.ascontiguousarray(exact), error).astype(np.float32)

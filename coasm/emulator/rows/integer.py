@@ -136,10 +136,19 @@ for _name, _function in (
     ("xor", np.bitwise_xor),
 ):
     row(f"v_{_name}_b32", vector("u32 u32 u32", _function))
-row(
-    "v_mov_b32 v_accvgpr_read_b32 v_accvgpr_write_b32 v_accvgpr_mov_b32",
-    vector("u32 u32", np.positive),
-)
+
+
+def _move(ctx: Context, parsed: Parsed) -> Step:
+    step = _MOVE(ctx, parsed)
+    source = parsed.operands[1]
+    ctx.now_clean = (
+        is_plain(ctx, parsed) and isinstance(source, Literal) and ctx.is_clean(source, "f32")
+    )
+    return step
+
+
+_MOVE = vector("u32 u32", np.positive)
+row("v_mov_b32 v_accvgpr_read_b32 v_accvgpr_write_b32 v_accvgpr_mov_b32", _move)
 row("v_mov_b64", vector("u64 u64", lambda a: a))
 row("v_not_b32", vector("u32 u32", np.invert))
 row("v_xnor_b32", vector("u32 u32 u32", lambda a, b: ~(a ^ b)))

@@ -12,7 +12,7 @@ import numpy as np
 from coasm.emulator.errors import Fault
 from coasm.emulator.rows.context import Context
 from coasm.emulator.rows.table import row
-from coasm.emulator.rows.values import INDEX_DST, Step, store
+from coasm.emulator.rows.values import INDEX_DST, Step, spread, store
 from coasm.emulator.state.waves import Group
 from coasm.isa import Parsed
 
@@ -75,7 +75,7 @@ def _readfirstlane(ctx: Context, parsed: Parsed) -> Step:
     put = ctx.scalar_target(parsed.operands[0], "u32")
 
     def step(s: Group) -> None:
-        value = np.broadcast_to(get(s), s.shape)
+        value = spread(get(s), s.shape)
         if s.full:
             put(s, value[:, 0])
         else:
@@ -92,7 +92,7 @@ def _readlane(ctx: Context, parsed: Parsed) -> Step:
     )
 
     def step(s: Group) -> None:
-        value = np.broadcast_to(get(s), s.shape)
+        value = spread(get(s), s.shape)
         put(s, value[np.arange(s.n), np.broadcast_to(lane(s) & last, (s.n,))])
 
     return step

@@ -15,7 +15,7 @@ from coasm.emulator.errors import Fault
 from coasm.emulator.rows.context import Context
 from coasm.emulator.rows.table import row
 from coasm.emulator.rows.taken import ALL
-from coasm.emulator.rows.values import Array, Step
+from coasm.emulator.rows.values import Array, Step, spread
 from coasm.emulator.state.waves import Group
 from coasm.isa import Literal, Operand, Parsed, Register
 
@@ -65,7 +65,7 @@ def _finish(ctx: Context, put: Any, call: Function, scc: str, out: str) -> Step:
             def both(s: Group) -> None:
                 value, flag = call(s)
                 put(s, value)
-                s.scc = np.broadcast_to(flag, (s.n,))
+                s.scc = spread(flag, (s.n,))
 
             return both
         return lambda s: put(s, call(s)[0])
@@ -74,7 +74,7 @@ def _finish(ctx: Context, put: Any, call: Function, scc: str, out: str) -> Step:
         def test(s: Group) -> None:
             value = call(s)
             put(s, value)
-            s.scc = np.broadcast_to(value != zero, (s.n,))
+            s.scc = spread(value != zero, (s.n,))
 
         return test
     return lambda s: put(s, np.asarray(call(s)))
@@ -113,7 +113,7 @@ def fast(function: np.ufunc, scc: Function | None = None) -> Callable[[Context, 
             u = s.su
             left, right = u[a], u[b]
             value = function(left, right)
-            s.scc = np.broadcast_to(flag(left, right, value), (s.n,))
+            s.scc = spread(flag(left, right, value), (s.n,))
             u[d][...] = value
 
         return with_scc
@@ -406,13 +406,13 @@ def _compare(
             limit = np.int32(value) if kind == "i32" else np.uint32(value & 0xFFFF)
 
             def compare_constant(s: Group) -> None:
-                s.scc = np.broadcast_to(function(left(s), limit), (s.n,))
+                s.scc = spread(function(left(s), limit), (s.n,))
 
             return compare_constant if ctx.scc_live else _nothing(ctx, parsed)
         right = ctx.scalar_source(parsed.operands[1], kind)
 
         def compare(s: Group) -> None:
-            s.scc = np.broadcast_to(function(left(s), right(s)), (s.n,))
+            s.scc = spread(function(left(s), right(s)), (s.n,))
 
         return compare if ctx.scc_live else _nothing(ctx, parsed)
 
@@ -439,7 +439,7 @@ def _bitcmp(want: int, kind: str) -> Callable[[Context, Parsed], Step]:
         def step(s: Group) -> None:
             x = value(s)
             bit = x >> (at(s) & np.uint32(bits)).astype(x.dtype) & x.dtype.type(1)
-            s.scc = np.broadcast_to(bit == want, (s.n,))
+            s.scc = spread(bit == want, (s.n,))
 
         return step
 

@@ -81,13 +81,15 @@ class Group:
     and float32: the VGPRs and AGPRs ([n, 64]), the scalar registers ([n, 1]), the program's
     constants (0-d). ``su``, ``si`` are the same for scalar instructions ([n]), ``d`` the
     aligned scalar pairs as uint64 ([n]). ``full`` says that EXEC is all ones, ``mask`` is EXEC
-    as booleans [n, 64].
+    as booleans [n, 64]. ``clean`` has a bit for each row of ``V`` that holds no denormal float32 in
+    the lanes of EXEC.
     """
 
     __slots__ = (
         "S",
         "V",
         "barrier",
+        "clean",
         "d",
         "decoded",
         "ds_queue",
@@ -133,6 +135,7 @@ class Group:
         self.mode = 0
         self.index = 0
         self.pending: Any = None
+        self.clean = 0
         self.barrier = -1
         self.turn = 0
         self.scc: NDArray[np.bool_] = np.zeros(self.n, bool)
@@ -180,7 +183,7 @@ class Group:
             self.wg[rows],
             constants,
         )
-        for name in ("pc", "mode", "index", "pending", "barrier", "turn"):
+        for name in ("pc", "mode", "index", "pending", "barrier", "turn", "clean"):
             setattr(other, name, getattr(self, name))
         other.scc = self.scc[rows]
         other.vm_queue = [entry.take(rows) for entry in self.vm_queue]
@@ -211,6 +214,9 @@ def join(groups: Sequence[Group], constants: Sequence[NDArray[np.uint32]]) -> Gr
     for name in ("pc", "mode", "index", "pending", "barrier"):
         setattr(whole, name, getattr(groups[0], name))
     whole.turn = max(g.turn for g in groups)
+    whole.clean = -1
+    for g in groups:
+        whole.clean &= g.clean
     whole.scc = np.concatenate([g.scc for g in groups])[order]
     for name in ("vm_queue", "ds_queue"):
         queues = [getattr(g, name) for g in groups]
