@@ -188,9 +188,11 @@ def _of_share(program: Program, advice: bool, share: int, shares: int) -> Iterat
         yield from check_resources(part)
         yield from check_operands(part)
         if program.family.wait_states:
+            from coasm.linter.rereads import check_rereads
             from coasm.linter.states import check_states
 
             yield from check_states(part)
+            yield from check_rereads(part)
         if program.family.waits:
             from coasm.linter.strict import check_strict
             from coasm.linter.waits import check_waits

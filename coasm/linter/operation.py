@@ -136,6 +136,7 @@ KINDS = {
     "trans": "transcendental",
     "vmem": "VMEM, FLAT",
     "flat": "FLAT",
+    "with_descriptor": "buffer and image instructions",
     "export": "export",
     "ds": "LDS",
     "smem": "SMEM",
@@ -165,6 +166,8 @@ KINDS = {
     "cache": "cache instruction",
     "vmem_cache": "cache of VMEM",
     "branch": "branch",
+    "leaves": "jump, call",
+    "ds_nop": "ds_nop",
     "valu_but_nop": "VALU but v_nop",
     "cmpx": "v_cmpx",
     "valu_sgpr": "VALU that writes a mask",
@@ -212,8 +215,8 @@ _BY_NAME = {
 _BY_UNIT = {
     **{"valu": "valu", "trans": "valu trans", "smem": "smem", "salu": "salu", "matrix": "mfma"},
     **{"lds": "ds", "flat": "vmem flat", "dual": "valu", "export": "export"},
-    **dict.fromkeys(("buffer", "tbuffer", "global", "scratch"), "vmem"),
-    **dict.fromkeys(("image", "cluster", "tensor"), "vmem"),
+    **dict.fromkeys(("global", "scratch", "cluster", "tensor"), "vmem"),
+    **dict.fromkeys(("buffer", "tbuffer", "image"), "vmem with_descriptor"),
 }
 #: What an s_wait_alu has to wait for so that nothing is on its way.
 _IDLE = ("va_vdst", "va_sdst", "va_ssrc", "vm_vsrc", "va_vcc", "sa_sdst")
@@ -357,13 +360,15 @@ def _by_name(found: Opcode) -> int:
     flow = flow_of(name)
     if flow is not None and flow.sort in ("branch", "jump"):
         kinds |= _BIT["branch"]
+    if flow is not None and flow.sort in ("jump", "call"):
+        kinds |= _BIT["leaves"]
     operands = any(slot.role in "dsxk" for slot in found.slots)
     if found.unit == "salu" and not is_a(name, "any wait") and (operands or is_a(name, "setreg")):
         kinds |= _BIT["scalar_result"]
     if found.does == "cache":
         kinds = _BIT["cache"] | (_BIT["vmem_cache"] if found.unit in ("buffer", "global") else 0)
     if name == "ds_nop":
-        kinds = 0
+        kinds = _BIT["ds_nop"]
     for own, named in _BY_NAME.items():
         if is_a(name, named):
             kinds |= _BIT[own]

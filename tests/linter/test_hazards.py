@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pytest
 
 from coasm.isa.depctr import FIELDS
+from coasm.linter.rereads import rereads
 from coasm.linter.states import Violation, violations
 from coasm.llvm import Llvm
 from tests.linter.hazard_pools import CLEARING, POOLS
@@ -54,13 +55,18 @@ PUT_IN = {
 }
 
 
-def _waited_for(simm: int) -> str:
-    """The fix that a wait on a wave is."""
-    fields = [
+def _fields(simm: int) -> list[str]:
+    """The fields that a wait on a wave waits for."""
+    return [
         name
         for name, (first, width) in FIELDS.items()
         if name != "hold_cnt" and not simm >> first & (1 << width) - 1
     ]
+
+
+def _waited_for(simm: int) -> str:
+    """The fix that a wait on a wave is."""
+    fields = _fields(simm)
     if len(fields) > 2:
         return "idle"
     return "sdst" if sorted(fields) == ["sa_sdst", "va_sdst"] else "".join(fields)
@@ -168,6 +174,26 @@ def at_random(target: str, count: int, seed: int) -> list[Blocks]:
         else:
             programs.append([[*lines[:at], "s_branch 2"], ["s_nop 0"], lines[at:]])
     return programs
+
+
+def test_scalars_that_a_valu_has_read(judge: Llvm) -> None:
+    """GFX12: each instruction has the waits that LLVM's own pass for it puts before it."""
+
+    # LLVM makes one of two waits in a row.
+    def apart(lines: Sequence[str]) -> list[str]:
+        return [text for line in lines for text in ([line, "v_nop"] if "wait" in line else [line])]
+
+    programs: list[Blocks] = [[*map(apart, blocks)] for blocks in at_random("gfx1200", 1500, 1)]
+    program, places = lintable(programs, "gfx1200", judge)
+    ours = {places[one.consumer]: Counter(one.waits) for one in rereads(program)}
+    wrong = []
+    for number, before in enumerate(put_in(programs, "gfx1200", judge, "amdgpu-wait-sgpr-hazards")):
+        for place in sorted(before.keys() | _of(ours, number)):
+            (line,) = before.get(place, ["S_WAITCNT_DEPCTR 65535"])
+            theirs = Counter(_fields(int(line.split()[1])))
+            if theirs != ours.get(place, Counter()):
+                wrong.append(f"{programs[number]} at {place[1:]}: {theirs} {ours.get(place)}")
+    assert len(ours) > 100 and not wrong, f"{len(wrong)}: {wrong[:5]}"
 
 
 @pytest.mark.parametrize("target", POOLS)

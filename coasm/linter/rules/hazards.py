@@ -8,7 +8,7 @@ others run beside. Source: LLVM's GCNHazardRecognizer; each row was measured wit
 
 from __future__ import annotations
 
-from coasm.linter.rules.rule import EVER, Hazard, Rule
+from coasm.linter.rules.rule import EVER, Hazard, Message, Rule
 
 __all__ = ["RULES"]
 
@@ -252,6 +252,16 @@ RULES: tuple[Rule, ...] = (
                 for out, into in _SHARED
             ),
         ),
+    ),
+    Rule(
+        "sgpr-reread",
+        "an SGPR is read again before what overwrote it (GFX12)",
+        "Once a VALU instruction has read an SGPR the VALU keeps a copy of it. A read behind the "
+        "next write needs s_wait_alu of 0: of sa_sdst behind a scalar instruction, of va_sdst, or "
+        "va_vcc for VCC, behind a VALU instruction. A buffer, image or scalar memory instruction "
+        "in between is enough.",
+        "LLVM AMDGPUWaitSGPRHazards.cpp",
+        messages={"wait": Message("{title}: {registers}", "insert {instruction} before it")},
     ),
     Rule(
         "getreg-idle",
