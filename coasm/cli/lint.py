@@ -37,54 +37,73 @@ _LEFT_OUT = ("advisory not shown (see --advice)", "advisories not shown (see --a
 _STYLES = {"error": "bold red", "advice": "bold yellow", "note": "bold cyan", "place": "bold"}
 
 
+_Files = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FILE...",
+        help="Listings, code objects or folders of them, LIBRARY:TARGET, - for standard input.",
+    ),
+]
+_Kernel = Annotated[
+    str | None,
+    typer.Option("--kernel", metavar="NAME", help="Judge only what this kernel reaches."),
+]
+_Advice = Annotated[
+    bool,
+    typer.Option("--advice", help="Show advice too: sources disagree, or a wait is too strict."),
+]
+_Since = Annotated[
+    str | None,
+    typer.Option(
+        "--since",
+        metavar="ORIG",
+        help="Show what this original does not have, of either level; for several files "
+        "a folder with theirs (default: the object that a listing's head names, if there).",
+    ),
+]
+_Sarif = Annotated[bool, typer.Option("--sarif", help="Print a SARIF 2.1.0 log.")]
+_Fix = Annotated[
+    bool,
+    typer.Option("--fix", help="Write the listing with the wait states and waits it lacks."),
+]
+_Output = Annotated[
+    str | None,
+    typer.Option(
+        "--output", "-o", metavar="OUT.s", help="Of --fix (default: FILE.fixed.s; - is stdout)."
+    ),
+]
+_Force = Annotated[bool, typer.Option("--force", help="Overwrite OUT.s.")]
+_List = Annotated[bool, typer.Option("--list", help="List the rules.")]
+_Explain = Annotated[
+    str | None,
+    typer.Option("--explain", metavar="RULE", help="Say what a rule is, and its numbers."),
+]
+_Jobs = Annotated[
+    int | None, typer.Option("--jobs", "-j", min=1, help="Processes (default: one a core).")
+]
+_AllowUnjudged = Annotated[
+    bool,
+    typer.Option(
+        "--allow-unjudged",
+        help="Say what there are no rules for, without the exit status 2.",
+    ),
+]
+
+
 def lint(
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="FILE...",
-            help="Listings, code objects or folders of them, LIBRARY:TARGET, - for standard input.",
-        ),
-    ] = None,
-    kernel: Annotated[
-        str | None,
-        typer.Option("--kernel", metavar="NAME", help="Judge only what this kernel reaches."),
-    ] = None,
-    advice: Annotated[
-        bool,
-        typer.Option(
-            "--advice", help="Show advice too: sources disagree, or a wait is too strict."
-        ),
-    ] = False,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            "--since",
-            metavar="ORIG",
-            help="Show what this original does not have, of either level; for several files "
-            "a folder with theirs (default: the object that a listing's head names, if there).",
-        ),
-    ] = None,
+    files: _Files = None,
+    kernel: _Kernel = None,
+    advice: _Advice = False,
+    since: _Since = None,
+    allow_unjudged: _AllowUnjudged = False,
     json_: JsonOption = False,
-    sarif: Annotated[bool, typer.Option("--sarif", help="Print a SARIF 2.1.0 log.")] = False,
-    fix: Annotated[
-        bool,
-        typer.Option("--fix", help="Write the listing with the wait states and waits it lacks."),
-    ] = False,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output", "-o", metavar="OUT.s", help="Of --fix (default: FILE.fixed.s; - is stdout)."
-        ),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite OUT.s.")] = False,
-    list_: Annotated[bool, typer.Option("--list", help="List the rules.")] = False,
-    explain: Annotated[
-        str | None,
-        typer.Option("--explain", metavar="RULE", help="Say what a rule is, and its numbers."),
-    ] = None,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Processes (default: one a core).")
-    ] = None,
+    sarif: _Sarif = False,
+    fix: _Fix = False,
+    output: _Output = None,
+    force: _Force = False,
+    list_: _List = False,
+    explain: _Explain = None,
+    jobs: _Jobs = None,
     target: TargetOption = None,
     code_object_version: VersionOption = None,
     include: IncludeOption = None,
@@ -95,8 +114,8 @@ def lint(
     that the kernel does not have, operands that the hardware does not handle.
 
     A listing is assembled as coasm asm does it, and findings have its lines; of a code object they
-    have the address. "// coasm: allow RULE" on a line silences a rule there. On other targets than
-    gfx942 and gfx950 resources and operands alone are checked, and the exit status is 2.
+    have the address. "// coasm: allow RULE" on a line silences a rule there. Where there are no
+    rules for something on a target that is said, and the exit status is 2 (--allow-unjudged).
 
     After an edit advice matters as well: with an original, which is an object, LIBRARY:TARGET or a
     listing, everything that it does not have is shown and counts. --advice shows all, new or not.
@@ -108,18 +127,14 @@ def lint(
       coasm lint edited.s --since kernel.co
       coasm lint kernels/ --since ../main/kernels
       coasm lint hsa/ --sarif > lint.sarif
+      coasm lint --allow-unjudged gfx1100.s
       coasm lint --explain mfma-source
       coasm lint --fix kernel.s -o kernel.fixed.s
 
     Exit status: 0 clean, 1 findings (of what --fix leaves), 2 something could not be judged.
     """
     if list_ or explain is not None:
-        from coasm.linter.rules import find_rule
-        from coasm.linter.rules.explain import explained, listed
-
-        for line in listed() if explain is None else explained(find_rule(explain)):
-            print(line)
-        return 0
+        return _rules(explain)
     from coasm.linter.files import collect, lint_files
 
     if not files:
@@ -141,7 +156,25 @@ def lint(
         jobs=jobs,
         options=options,
     )
-    results = _results(collect(files, since), work, json_, sarif)
+    results = _results(collect(files, since), work, json_, sarif, allow_unjudged)
+    _end(results, json_, sarif)
+    if any(r.unjudged is not None and (r.refused or not allow_unjudged) for r in results):
+        return 2
+    return 1 if any(result.findings for result in results) else 0
+
+
+def _rules(explain: str | None) -> int:
+    """List the rules, or explain one."""
+    from coasm.linter.rules import find_rule
+    from coasm.linter.rules.explain import explained, listed
+
+    for line in listed() if explain is None else explained(find_rule(explain)):
+        print(line)
+    return 0
+
+
+def _end(results: Sequence[Linted], json_: bool, sarif: bool) -> None:
+    """What is said when all files have been judged."""
     if sarif:
         from json import dumps
 
@@ -151,9 +184,6 @@ def lint(
     if not json_ and not (len(results) == 1 and results[0].refused):
         sys.stdout.flush()
         print(_summary(results), file=sys.stderr)
-    if any(result.unjudged is not None for result in results):
-        return 2
-    return 1 if any(result.findings for result in results) else 0
 
 
 def _results(
@@ -161,6 +191,7 @@ def _results(
     lint_them: Callable[[Sequence[Judged]], Iterable[Linted]],
     json_: bool,
     sarif: bool,
+    allow_unjudged: bool,
 ) -> list[Linted]:
     """Lint *files*, and print what is found in each as soon as it is known."""
     results = []
@@ -180,7 +211,8 @@ def _results(
             if result.unjudged is not None:
                 text = result.unjudged if result.refused else f"{result.path}: {result.unjudged}"
                 sys.stdout.flush()
-                print(f"coasm: error: {printable(text, multiline=True)}", file=sys.stderr)
+                what = "note" if allow_unjudged and not result.refused else "error"
+                print(f"coasm: {what}: {printable(text, multiline=True)}", file=sys.stderr)
             bar.step(result.path)
     return results
 

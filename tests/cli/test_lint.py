@@ -86,6 +86,21 @@ def test_advice_counts_only_when_asked_for(broken: Path, capsys: _Capture) -> No
     assert "advice[mfma-dot-write]" in capsys.readouterr().out
 
 
+def test_what_cannot_be_judged_may_be_allowed(tmp_path: Path, capsys: _Capture) -> None:
+    """GFX8 has no rules for waits: that is a note, and the other rules decide."""
+    source = tmp_path / "old.s"
+    source.write_text(listing("\ts_endpgm", "gfx803"))
+    assert main(["lint", str(source)]) == 2
+    assert "coasm: error: " in capsys.readouterr().err
+    assert main(["lint", "--allow-unjudged", str(source)]) == 0
+    said = capsys.readouterr().err
+    assert "coasm: note: " in said and "gfx803" in said
+    source.write_text(listing("\tv_mov_b32 v200, 0\n\ts_endpgm", "gfx803"))
+    assert main(["lint", "--allow-unjudged", str(source)]) == 1
+    source.write_text(listing("\tv_nope v0\n\ts_endpgm", "gfx803"))
+    assert main(["lint", "--allow-unjudged", str(source)]) == 2
+
+
 def test_what_cannot_be_judged_is_said(broken: Path, capsys: _Capture) -> None:
     assert main(["lint", "other.s"]) == 2
     captured = capsys.readouterr()
