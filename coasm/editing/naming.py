@@ -14,13 +14,17 @@ __all__ = ["local_labels", "renamed", "spelled"]
 #: A comment that stays as it is, a string, a name.
 _TOKEN = re.compile(r'//.*|"(?:[^"\\]|\\.)*"|[A-Za-z_.$][\w.$]*')
 _LABEL = re.compile(r'^\s*((?:\.L[\w.$]+|"\.L[^"]*")):', re.M)
-_SAYS = "// coasm: symbol "
+#: Directives whose strings are no names of symbols.
+_TEXTS = re.compile(
+    r"\s*(?:\S+:\s*)*\.(?:asci[iz]|string\w*|file|section|ident|include|incbin|amdgcn_target"
+    r"|loc|print|error|warning)\b"
+)
 
 
 def renamed(lines: Sequence[str], names: Mapping[str, str]) -> list[str]:
     """The lines of a listing with the tokens of *names* replaced, but in metadata and comments.
 
-    What stands in quotes is a name as well, if it is one whole.
+    What stands in quotes is a name as well, if it is one whole, but in directives that take texts.
     """
     if not names:
         return list(lines)
@@ -33,7 +37,7 @@ def renamed(lines: Sequence[str], names: Mapping[str, str]) -> list[str]:
     words = re.compile("|".join(map(re.escape, names)))
     return [
         _TOKEN.sub(replace, line)
-        if not span[0] <= number < span[1] and words.search(line)
+        if not span[0] <= number < span[1] and words.search(line) and not _TEXTS.match(line)
         else line
         for number, line in enumerate(lines)
     ]

@@ -13,7 +13,7 @@ from coasm.editing.declarations import Declarations, Spans, blocks
 from coasm.editing.lines import InstructionEdits, Written
 from coasm.editing.proof import Part, Proof
 from coasm.editing.snapshot import Snapshot
-from coasm.errors import EditError
+from coasm.errors import AssemblyError, EditError
 from coasm.reading import Kernel
 
 __all__ = ["Without"]
@@ -54,7 +54,11 @@ class Without:
     def new(self) -> Snapshot:
         """What is left, assembled."""
         text, _ = follow("\n".join(self.written.lines), self.old.co.target)
-        return Snapshot(text, self.old.setup)
+        try:
+            return Snapshot(text, self.old.setup)
+        except AssemblyError as error:
+            names = ", ".join(kernel.name for kernel in self.gone[:_SHOWN])
+            raise EditError(f"what is left without {names} does not assemble:\n{error}") from None
 
     def _lines(self) -> Iterator[int]:
         """The lines of the kernels' code with their labels, and what says something of symbols."""

@@ -43,6 +43,8 @@ class KernelDescriptor(bytes):
         said = ", ".join(f"{name}={value}" for name, value in self.fields.items() if value)
         return f"KernelDescriptor({said})"
 
+    __str__ = __repr__
+
     @cached_property
     def resources(self) -> Resources:
         """What the descriptor asks for.

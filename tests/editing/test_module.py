@@ -344,6 +344,16 @@ def test_rename(fixture_objects: list[tuple[str, Path]]) -> None:
     }
 
 
+def test_texts_are_no_names() -> None:
+    """A string that is called as the kernel stays; a quoted name of the kernel does not."""
+    data = '\t.section .data.names,"aw"\n\t.asciz "k"\n\t.p2align 3\n\t.quad "k"\n'
+    text = listing(_LOOP).replace("\t.rodata\n", f"{data}\t.rodata\n")
+    module = Module(text)
+    module.rename("k", "other")
+    assert '.asciz "k"' in module.text and ".quad other" in module.text
+    assert [kernel.name for kernel in module.kernels] == ["other"]
+
+
 def test_take_out_and_join(fixture_objects: list[tuple[str, Path]]) -> None:
     """Each kernel is what it was, wherever it is; verify says so of the one that is alone."""
     multi = fixture(fixture_objects, "multi-gfx942-v6")
