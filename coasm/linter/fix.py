@@ -8,6 +8,7 @@ written into the text, in one step, and the new listing is built again to see th
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -19,9 +20,10 @@ from coasm.isa.waits import LGKM_MAX, VM_MAX, waits_of
 from coasm.linter.findings import ADVICE, ERROR, Finding
 from coasm.linter.lint import allowed_rules
 from coasm.linter.program import Program
+from coasm.linter.rereads import rereads
 from coasm.linter.sources import Source, listing_source
 from coasm.linter.statements import Statements, insert
-from coasm.linter.states import violations
+from coasm.linter.states import fix_of, violations
 from coasm.linter.strict import check_strict
 from coasm.linter.waits import check_waits
 from coasm.target import with_wait_states
@@ -62,11 +64,15 @@ class Fixed(NamedTuple):
 
 
 class _Demand(NamedTuple):
-    """What an instruction has to have before it: at most so many operations out, more states."""
+    """What an instruction has to have before it: at most so many operations out, more states.
+
+    ``put`` are the instructions that a generation has for what no state mends.
+    """
 
     vm: int | None = None
     lgkm: int | None = None
     states: int = 0
+    put: tuple[str, ...] = ()
 
     @property
     def asked(self) -> set[str]:
@@ -108,7 +114,7 @@ def fix(
     """
     source = listing_source(text, name, llvm, options=options)
     program = source.program
-    if not program.family.waits:
+    if not program.family.wait_states:
         raise UnsupportedError(
             f"{name}: no rules for wait states and waits of {program.co.target.name} "
             f"(there are for {' and '.join(with_wait_states())})"
@@ -191,7 +197,7 @@ class _Repair:
         """The wait findings of *program*, which is fixed, that no wait makes right."""
         return tuple(
             finding
-            for finding in check_waits(program)
+            for finding in _lacking(program)
             if finding.fix is None
             and (self.advice or finding.level == ERROR)
             and not self._is_allowed(finding.rule, self.at[finding.place.address])
@@ -204,7 +210,7 @@ class _Repair:
             CoasmError: it does not come to an end.
         """
         demands: _Demands = {}
-        for find, fields in ((self._waits, ("vm", "lgkm")), (self._states, ("states",))):
+        for find, fields in ((self._waits, ("vm", "lgkm")), (self._states, ("states", "put"))):
             far: set[int] = set()
             for _ in range(_ROUNDS):
                 made = self.made(demands)
@@ -253,7 +259,7 @@ class _Repair:
         But not of loads to LDS: they come first, for their waits may be enough for others.
         """
         found: list[_Missing] = []
-        lacks = [f for f in check_waits(made.program) if f.fix is not None]
+        lacks = [f for f in _lacking(made.program) if f.fix is not None]
         for finding in [f for f in lacks if f.rule == "lds-dma-wait"] or lacks:
             if finding.producer is None:
                 continue
@@ -270,9 +276,18 @@ class _Repair:
         for one in violations(made.program, repair=repair, advice=self.advice or not repair):
             user, producer = made.origin[one.consumer], made.origin[one.producer]
             assert user is not None and producer is not None
-            demand = _Demand(states=one.needs - one.has)
+            if one.hazard.fix == "s_nop":
+                demand = _Demand(states=one.needs - one.has)
+            else:
+                times = one.needs - one.has if one.hazard.fix == "v_nop" else 1
+                demand = _Demand(put=(fix_of(one, made.program),) * times)
             found += self._missing(one.rule, producer, user, demand, one.level)
-        for finding in check_strict(made.program) if self.advice else ():
+        for reread in rereads(made.program):
+            at = made.origin[reread.consumer]
+            assert at is not None
+            found += self._missing("sgpr-reread", at, at, _Demand(put=(reread.instruction,)), ERROR)
+        strict = self.advice and made.program.family.waits
+        for finding in check_strict(made.program) if strict else ():
             if finding.rule == "soft-clause":
                 user = self.at[finding.place.address]
                 found += self._missing(finding.rule, user - 1, user, _Demand(states=1), ADVICE)
@@ -302,7 +317,7 @@ class _Repair:
             total = min(has + states, _NOP)
             if total > has:
                 became, states = f"{_MNEMONIC_NOP} {total - 1}", states - (total - has)
-        return became, [*added, *_nops(states)]
+        return became, [*added, *_nops(states), *demand.put]
 
     def _mnemonic(self, index: int) -> str:
         return self.program.instructions[index].mnemonic
@@ -346,13 +361,21 @@ class _Repair:
         return _Made(replace(self.program, graph=graph), origin)
 
 
+def _lacking(program: Program) -> list[Finding]:
+    """The findings about waits, where there are rules for those of the target."""
+    return list(check_waits(program)) if program.family.waits else []
+
+
 def _together(missing: Iterable[_Missing]) -> _Demands:
     """What satisfies all of *missing*: the strictest waits, the most states."""
     found: _Demands = {}
     for one in missing:
         before = found.get(one.user, _NOTHING)
         states = max(before.states, one.demand.states)
-        found[one.user] = _more(before._replace(states=0), one.demand._replace(states=states))
+        # As often as the one asks for it that asks most often.
+        lacking = Counter(one.demand.put) - Counter(before.put)
+        demand = one.demand._replace(states=states, put=tuple(lacking.elements()))
+        found[one.user] = _more(before._replace(states=0), demand)
     return found
 
 
@@ -362,6 +385,7 @@ def _more(before: _Demand, more: _Demand) -> _Demand:
         _stricter(before.vm, more.vm),
         _stricter(before.lgkm, more.lgkm),
         before.states + more.states,
+        before.put + more.put,
     )
 
 
@@ -370,6 +394,8 @@ def _stricter(one: int | None, other: int | None) -> int | None:
 
 
 def _weaker(demand: _Demand, field: str) -> _Demand:
+    if field == "put":
+        return demand._replace(put=demand.put[:-1])
     if field == "states":
         return demand._replace(states=demand.states - 1)
     if field == "vm":
@@ -403,7 +429,9 @@ def _wait_text(demand: _Demand, over: Instruction | None = None) -> str:
 
 
 def _instruction(text: str, address: int) -> Instruction:
-    """An s_nop or s_waitcnt as the rules see it. Source: CDNA3 ISA guide, SOPP."""
+    """What is put in as the rules see it; s_nop and s_waitcnt by their encodings, SOPP."""
+    if text.split(" ")[0] not in (_MNEMONIC_NOP, _MNEMONIC_WAIT):
+        return Instruction(address, bytes(4), text)
     if text.startswith(_MNEMONIC_NOP):
         word = 0xBF800000 | int(text.split()[1])
     else:

@@ -36,6 +36,11 @@ class Reread(NamedTuple):
     registers: int
     waits: tuple[str, ...]
 
+    @property
+    def instruction(self) -> str:
+        """The wait that it lacks."""
+        return "s_wait_alu " + " ".join(f"depctr_{name}(0)" for name in self.waits)
+
 
 class _State(NamedTuple):
     """``kept``: what the VALU has copies of, by pairs; what SALU and VALU have written since."""
@@ -144,13 +149,12 @@ def check_rereads(program: Program) -> list[Finding]:
     """The findings of :func:`rereads`."""
     found = []
     for one in rereads(program):
-        instruction = "s_wait_alu " + " ".join(f"depctr_{name}(0)" for name in one.waits)
         finding = RULES["sgpr-reread"].finding(
             "wait",
             program.name_at(one.consumer),
             program.place(one.consumer),
             registers=named(one.registers),
-            instruction=instruction,
+            instruction=one.instruction,
         )
-        found.append(finding._replace(fix=Fix(instruction=instruction)))
+        found.append(finding._replace(fix=Fix(instruction=one.instruction)))
     return found
