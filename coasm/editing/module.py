@@ -20,6 +20,7 @@ from coasm.editing.snapshot import Place, Setup, Snapshot
 from coasm.errors import EditError
 from coasm.linter.findings import Finding
 from coasm.linter.lint import judge
+from coasm.linter.sources import Source
 from coasm.reading import CodeObject, Kernel
 from coasm.reading.instruction import Instruction
 
@@ -71,7 +72,7 @@ class Module:
         options = SourceOptions(target, code_object_version, tuple(include), tuple(defsym))
         text, self._like, known = _opened(source, name, llvm, options)
         self._snapshot = Snapshot(text, Setup(known, llvm, options))
-        self._first = self._snapshot.source
+        self._originals: tuple[Source, ...] = (self._snapshot.source,)
         #: Address of an instruction → what it was before the edits that were settled last.
         self.came_from: Mapping[int, int] = {}
         self._begin()
@@ -314,6 +315,7 @@ class Module:
         self.settle()
         joined = Joined(self._snapshot, other.settle()._snapshot)
         self._become(joined.new, joined.check)
+        self._originals += other._originals
         return self
 
     def _become(self, new: Snapshot, check: Callable[[], None]) -> None:
@@ -355,6 +357,7 @@ class Module:
         for problem in self._declarations.problems(new.co, names):
             raise EditError(f"{old.setup.name}: {problem}; the edit is not made")
         self._snapshot = new
+        self._originals = tuple(_renamed(one, names) for one in self._originals)
         self.came_from = {
             new.decoded(now).address: old.decoded(then).address
             for then, now in proof.partners.items()
@@ -413,7 +416,9 @@ class Module:
 
     @cached_property
     def _linted(self) -> tuple[Finding, ...]:
-        return judge(self._snapshot.source, advice=True, original=self._first).findings
+        source = self._snapshot.source
+        new = [judge(source, advice=True, original=one).findings for one in self._originals]
+        return tuple(one for one in new[0] if all(one in others for others in new[1:]))
 
     def write(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write the listing (a name that ends in ``.s``) or the code object.
@@ -469,6 +474,13 @@ def _opened(
         co = open_code_object(source, name=name, llvm=llvm)
     options.refuse(co.name)
     return exact_listing(co, find_llvm(llvm, processor=co.target.name)).text, co, co.name
+
+
+def _renamed(original: Source, names: Mapping[str, str]) -> Source:
+    """An original whose kernels are called otherwise by now, once more."""
+    known = {old: names.get(new, new) for old, new in original.renamed.items()}
+    more = {old: new for old, new in names.items() if old not in original.renamed.values()}
+    return original._replace(renamed={**more, **known})
 
 
 def _one_of(before: Place | None, after: Place | None) -> tuple[Place, bool]:

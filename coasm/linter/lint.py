@@ -119,7 +119,7 @@ def judge(source: Source, *, advice: bool = False, original: Source | None = Non
     known = None
     if original is not None:
         had = _findings(original.program, True)
-        found, same = split_known(program, found, original.program, had)
+        found, same = split_known(program, found, original.program, had, original.renamed)
         errors = sum(f.level == ERROR for f in same)
         known = Known(original.name, errors, len(same) - errors)
     allowed, notes = allowed_rules(source)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from coasm.compare.align import Alignment, align
@@ -52,9 +52,13 @@ def split_known(
     found: Iterable[Finding],
     original: Program,
     had: Iterable[Finding],
+    renamed: Mapping[str, str] | None = None,
 ) -> tuple[list[Finding], list[Finding]]:
-    """*found* in *program* as those that are new, and those that *original* *had* too."""
-    partners = _Partners(program, original)
+    """*found* in *program* as those that are new, and those that *original* *had* too.
+
+    *renamed* are kernels of the original that have another name now.
+    """
+    partners = _Partners(program, original, renamed or {})
     left: dict[object, list[Finding]] = defaultdict(list)
     for one in had:
         key = _key(one, one.place.address, one.producer and one.producer.address)
@@ -92,11 +96,14 @@ def _is_worse(finding: Finding, old: Finding) -> bool:
 class _Partners:
     """Which kernel, and which address in it, of the original stands for one of the program."""
 
-    def __init__(self, program: Program, original: Program) -> None:
+    def __init__(self, program: Program, original: Program, renamed: Mapping[str, str]) -> None:
         self._program, self._original = program, original
         self._own = _pieces(program)
         self._theirs = _pieces(original)
         self._names = {name: name for name in self._own if name in self._theirs}
+        for old, new in renamed.items():
+            if new in self._own and old in self._theirs:
+                self._names[new] = old
         alone = [
             [kernel.name for kernel in one.kernels if kernel.name not in self._names]
             for one in (program, original)

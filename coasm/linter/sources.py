@@ -22,7 +22,8 @@ class Source(NamedTuple):
 
     ``text`` are the lines of its listing, none of a code object, and ``files`` those of the files
     that it includes; ``remark`` says why its lines are not known where they are not. ``notes`` are
-    what the source does not say and was taken for granted.
+    what the source does not say and was taken for granted. ``renamed``: kernel → what it is called
+    in what is compared with this.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Source(NamedTuple):
     remark: str | None = None
     files: Mapping[str, tuple[str, ...]] = {}
     notes: tuple[str, ...] = ()
+    renamed: Mapping[str, str] = {}
 
 
 def open_source(

@@ -365,7 +365,8 @@ def test_take_out_and_join(fixture_objects: list[tuple[str, Path]]) -> None:
     with pytest.raises(EditError, match="no kernel would be left"):
         module.remove("second")
 
-    other = Module(listing(_LOOP))
+    close = "\tv_rcp_f32 v1, v2\n\ts_nop 0\n\tv_mov_b32 v3, v1\n"
+    other = Module(listing(close + close.replace("\ts_nop 0\n", "") + _LOOP))
     other.rename("k", "looping")
     own = [one.bytes for one in other.settle().kernel().instructions]
     module = Module(multi).join(other)
@@ -377,7 +378,9 @@ def test_take_out_and_join(fixture_objects: list[tuple[str, Path]]) -> None:
     for name in ("first", "second", "third"):
         assert coasm.verify(multi, joined, kernel=name).equivalent
     assert [one.bytes for one in joined.kernel("looping").instructions] == own
-    assert module.findings == ()
+    assert module.findings == ()  # nor what the other had before
+    module.delete(module.kernel("looping").instructions[1])
+    assert [one.rule for one in module.findings] == ["trans"]
     with pytest.raises(EditError, match="both define first"):
         Module(multi).join(Module(multi))
     with pytest.raises(EditError, match="for gfx950"):
