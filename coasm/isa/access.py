@@ -105,6 +105,8 @@ def slots_of(found: Opcode, count: int, modifiers: Iterable[str]) -> tuple[Slot,
     Raises:
         UnsupportedError: it has others.
     """
+    if count == len(found.slots) and not found.does:
+        return found.slots
     slots = list(found.slots)
     words = tuple(modifiers)
     returns = _returns(words) if found.does == "atomic" else False

@@ -40,10 +40,14 @@ def named_registers(item: Instruction) -> str:
 
 
 @lru_cache(maxsize=1 << 16)
-def _highest(text: str, registers: str) -> tuple[int, int, int]:
-    """:func:`coasm.linter.declared.highest` of an instruction; a label is no register."""
+def _highest(text: str, registers: str) -> tuple[tuple[int, int, int], bool]:
+    """:func:`coasm.linter.declared.highest` of an instruction, and whether it allocates VGPRs.
+
+    A label is no register.
+    """
     item = Instruction(0, b"", text, registers)
-    return (0, 0, 0) if is_direct(item.mnemonic) else highest(named_registers(item))
+    most = (0, 0, 0) if is_direct(item.mnemonic) else highest(named_registers(item))
+    return most, is_a(item.mnemonic, "dynamic VGPRs")
 
 
 def _registers(code: KernelCode) -> Iterable[Finding]:
@@ -51,8 +55,9 @@ def _registers(code: KernelCode) -> Iterable[Finding]:
     most = [(0, 0)] * 3
     dynamic = False
     for index, item in code.instructions:
-        dynamic |= is_a(item.mnemonic, "dynamic VGPRs")
-        for kind, count in enumerate(_highest(item.text, item.registers)):
+        counts, allocates = _highest(item.text, item.registers)
+        dynamic |= allocates
+        for kind, count in enumerate(counts):
             if count > most[kind][0]:
                 most[kind] = (count, index)
     declared = limits(code.kernel, code.program.co.target, code.declared, most[1][0] > 0)

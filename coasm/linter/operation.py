@@ -33,7 +33,7 @@ from coasm.isa.flow import flow_of
 from coasm.isa.kinds import is_a
 from coasm.isa.passes import Matrix, matrix
 from coasm.isa.registers import END
-from coasm.isa.table import Opcode, opcode
+from coasm.isa.table import Opcode, Slot, opcode
 from coasm.target import Family
 
 __all__ = [
@@ -306,18 +306,12 @@ def _operation(text: str, family: Family) -> Operation:
             kinds |= _BIT["dgemm_4x4" if found.passes == 4 else "dgemm_16x16"]
     reads, writes = _bits(used.reads), _bits(used.writes)
     kinds |= _by_form(parsed, described, kinds, writes & VGPRS)
-    roles = _roles(parsed, described, kinds, reads)
+    slots = slots_of(described, len(parsed.operands), words_of(parsed))
+    roles = _roles(parsed, described, slots, kinds, reads)
     roles["sources"] = reads & ~_bits(used.kept)
     if kinds & kind("salu smem"):
-        roles["results"] = _registers(
-            operand
-            for slot, operand in zip(
-                slots_of(described, len(parsed.operands), words_of(parsed)),
-                parsed.operands,
-                strict=True,
-            )
-            if slot.role in "dxk"
-        )
+        results = zip(slots, parsed.operands, strict=True)
+        roles["results"] = _registers(operand for slot, operand in results if slot.role in "dxk")
     kinds |= _by_writes(kinds, writes)
     if is_a(parsed.mnemonic, "wide") and roles["data"].bit_count() > 2:
         kinds |= _BIT["wide_store_soffset" if roles.get("soffset") else "wide_store"]
@@ -470,9 +464,10 @@ def _is_sub_dword(parsed: Parsed) -> bool:
     return selected[-1] == "1" and len(selected) >= len(parsed.operands)
 
 
-def _roles(parsed: Parsed, described: Opcode, kinds: int, reads: int) -> dict[str, int]:
+def _roles(
+    parsed: Parsed, described: Opcode, slots: tuple[Slot, ...], kinds: int, reads: int
+) -> dict[str, int]:
     operands = parsed.operands
-    slots = slots_of(described, len(operands), words_of(parsed))
     results = sum(slot.role in "dx" for slot in slots)
     roles: dict[str, int] = {}
     if kinds & kind("mfma wmma"):

@@ -11,6 +11,7 @@ from bisect import bisect_left
 from functools import partial
 
 from coasm.codeobject import Kernel
+from coasm.flow.cfg import reached
 from coasm.linter.findings import Finding
 from coasm.linter.program import Program
 from coasm.linter.rules import RULES
@@ -45,19 +46,23 @@ def _check(program: Program, kernel: Kernel, entry: int) -> Finding | None:
     first = bisect_left(starts, kernel.entry)
     if first == len(starts) or starts[first] != kernel.entry:
         return None  # said by another rule
-    seen, pending = {first}, [first]
-    while pending:
-        block = program.blocks[pending.pop()]
-        last = program.instructions[block.last - 1]
-        if last.address >= entry:
-            continue  # it runs on through the second entry
-        for number in block.follows:
-            target = starts[number]
-            if kernel.entry <= target < entry:
-                if number not in seen:
-                    seen.add(number)
-                    pending.append(number)
-            elif target != entry:
-                place = program.place(block.last - 1)
-                return finding("goes elsewhere", place=place, target=target)
-    return None
+    elsewhere: list[tuple[int, int]] = []
+
+    def within(number: int) -> list[int]:
+        """What comes after a block and is still ahead of the second entry."""
+        block = program.blocks[number]
+        if program.instructions[block.last - 1].address >= entry:
+            return []  # it runs on through the second entry
+        targets = {following: starts[following] for following in block.follows}
+        elsewhere.extend(
+            (block.last - 1, target)
+            for target in targets.values()
+            if not kernel.entry <= target <= entry
+        )
+        return [number for number, target in targets.items() if kernel.entry <= target < entry]
+
+    reached(within, [first])
+    if not elsewhere:
+        return None
+    at, target = min(elsewhere)
+    return finding("goes elsewhere", place=program.place(at), target=target)

@@ -142,6 +142,12 @@ def _rows(column: str) -> tuple[_Row, ...]:
     return tuple(found)
 
 
+@lru_cache(maxsize=1 << 12)
+def _rows_of(kinds: int, column: str) -> tuple[_Row, ...]:
+    """The rows of which an instruction of these *kinds* is a producer."""
+    return tuple(row for row in _rows(column) if kinds & row.producer and not kinds & row.unless)
+
+
 def _by_passes(states: int | Mapping[int, int], operation: Operation) -> int:
     if isinstance(states, int):
         return states
@@ -162,9 +168,7 @@ def states_of(operation: Operation) -> int:
 def _left_by(operation: Operation, column: str) -> tuple[_Hot, ...]:
     """What *operation* leaves for those behind it, a part for each manner."""
     rows: dict[_Manner, list[tuple[_Row, int, int, int]]] = {}
-    for row in _rows(column):
-        if not operation.kinds & row.producer or operation.kinds & row.unless:
-            continue
+    for row in _rows_of(operation.kinds, column):
         out = row.hazard.out
         registers = operation.writes & WRITTEN[out] if out in WRITTEN else operation.role(out)
         states = _by_passes(row.states, operation)
