@@ -63,19 +63,20 @@ def retargeted(co: CodeObject, processor: Processor) -> CodeObject:
     )
     data = bytearray(co.data)
     change_file_header(data, flags=new.e_flags(co.elf.header.abi_version))
-    said = co.metadata.get("amdhsa.target") if co.metadata_note is not None else None
     note = co.metadata_note
-    if isinstance(said, str) and note is not None:
-        head, _, name = said.rpartition("--")
-        before, after = (f"{head}--{text}".encode() for text in (name, str(new)))
-        at = data.find(note)
-        place = note.find(before)
-        if len(before) != len(after) or at < 0 or note.count(before) != 1 or name != str(old):
-            raise UnsupportedError(
-                f"{co.name}: its metadata names {name}, in whose place {new} cannot stand"
-            )
-        data[at + place : at + place + len(before)] = after
-    return load(bytes(data), name=co.name)
+    said = co.metadata.get("amdhsa.target") if note is not None else None
+    if not isinstance(said, str) or note is None:
+        return load(bytes(data), name=co.name)
+    head, _, name = said.rpartition("--")
+    before, after = (f"{head}--{text}".encode() for text in (name, str(new)))
+    at = data.find(note) + note.find(before)
+    data[at : at + len(before)] = after
+    made = load(bytes(data), name=co.name) if len(before) == len(after) else None
+    if made is None or made.metadata != {**co.metadata, "amdhsa.target": after.decode()}:
+        raise UnsupportedError(
+            f"{co.name}: its metadata names {name}, in whose place {new} cannot stand"
+        )
+    return made
 
 
 def translated(text: str, instructions: str, to: str) -> str:
