@@ -30,7 +30,6 @@ from coasm.emulator.rows.values import (
     Array,
     Step,
     flush,
-    store,
 )
 from coasm.emulator.state.waves import Group
 from coasm.isa import Parsed, Register
@@ -94,18 +93,18 @@ def floating(
     """
     out, *sources = kinds.split()
     dtype = DTYPES[out]
-    direct = isinstance(function, np.ufunc) and {out, *sources} == {"f32"} and len(sources) == 2
+    direct = {out, *sources} == {"f32"} and not (keep or normal or limited)
 
     def build(ctx: Context, parsed: Parsed) -> Step:
         check_rounding(ctx, {out} if not exact else set())
-        if direct and is_plain(ctx, parsed) and not parsed.modifiers:
-            return _direct(ctx, parsed, function)  # type: ignore[arg-type]
+        if direct and is_plain(ctx, parsed):
+            return _direct(ctx, parsed, function, exact)
         gets = [ctx.source(parsed, at + 1, kind) for at, kind in enumerate(sources)]
         put = ctx.target(parsed, out, keep=keep)
         finish = output(ctx, parsed, out, limited)
         if (exact or normal) and not parsed.modifiers:
             finish = None
-        ctx.now_clean = out == "f32" and ctx.flushes_out("f32") and ctx.is_whole(parsed)
+        ctx.now_clean = out == "f32" and _cleans(ctx, exact) and ctx.is_whole(parsed)
 
         def step(s: Group) -> None:
             values = tuple(get(s) for get in gets)
@@ -119,38 +118,56 @@ def floating(
     return build
 
 
-def _direct(ctx: Context, parsed: Parsed, function: np.ufunc) -> Step:
-    """float32 on whole registers: straight into the result register."""
+def _cleans(ctx: Context, exact: bool) -> bool:
+    """Whether a float32 result is never denormal in this mode; *exact* as for :func:`floating`."""
+    return ctx.flushes_out("f32") and (not exact or ctx.flushes_in("f32"))
+
+
+def _direct(ctx: Context, parsed: Parsed, function: Function, exact: bool) -> Step:
+    """float32 on whole registers, without what other operands take."""
     d = ctx.rows(parsed.operands[0])[0]
-    a, b = (ctx.k(operand, "f32") for operand in parsed.operands[1:])
-    check = [ctx.flushes_in("f32") and not ctx.is_clean(op, "f32") for op in parsed.operands[1:]]
-    flush_a, flush_b = check
-    flush_out = ctx.flushes_out("f32")
-    ctx.now_clean = flush_out
+    flushes = ctx.flushes_in("f32")
+    sources = [
+        (ctx.k(operand, "f32"), flushes and not ctx.is_clean(operand, "f32"))
+        for operand in parsed.operands[1:]
+    ]
+    flush_out = ctx.flushes_out("f32") and not exact
+    ctx.now_clean = _cleans(ctx, exact)
+    if isinstance(function, np.ufunc) and d not in [at for at, _ in sources]:
+        return _in_place(d, sources, function, flush_out)
 
     def step(s: Group) -> None:
         f = s.f
-        x, y = f[a], f[b]
-        if flush_a:
-            x = flush(x)
-        if flush_b:
-            y = flush(y)
-        if s.full and d != a and d != b:
-            out = f[d]
-            function(x, y, out=out)
-            if INVALID[0]:
-                out[...] = default_nan(out, (x, y))
-            if flush_out:
-                value = flush(out)
-                if value is not out:
-                    out[...] = value
-            return
-        value = function(x, y)
+        values = [flush(f[at]) if flushes else f[at] for at, flushes in sources]
+        value = np.asarray(function(*values), np.float32)
         if INVALID[0]:
-            value = default_nan(value, (x, y))
+            value = default_nan(value, tuple(values))
         if flush_out:
             value = flush(value)
-        store(s, d, value.view(np.uint32))
+        if s.full:
+            f[d][...] = value
+        else:
+            np.copyto(f[d], value, where=s.mask)
+
+    return step
+
+
+def _in_place(d: int, sources: list[tuple[int, bool]], function: np.ufunc, flush_out: bool) -> Step:
+    """A ufunc that works straight in row *d*, which is none of its sources."""
+
+    def step(s: Group) -> None:
+        f = s.f
+        values = [flush(f[at]) if flushes else f[at] for at, flushes in sources]
+        out = f[d] if s.full else np.empty(s.shape, np.float32)
+        function(*values, out=out)
+        if INVALID[0]:
+            out[...] = default_nan(out, tuple(values))
+        if flush_out:
+            value = flush(out)
+            if value is not out:
+                out[...] = value
+        if not s.full:
+            np.copyto(f[d], out, where=s.mask)
 
     return step
 
