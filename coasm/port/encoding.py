@@ -71,7 +71,8 @@ def retargeted(co: CodeObject, processor: Processor) -> CodeObject:
     before, after = (f"{head}--{text}".encode() for text in (name, str(new)))
     at = data.find(note) + note.find(before)
     data[at : at + len(before)] = after
-    made = load(bytes(data), name=co.name) if len(before) == len(after) else None
+    fits = len(before) == len(after) and name == str(old)
+    made = load(bytes(data), name=co.name) if fits else None
     if made is None or made.metadata != {**co.metadata, "amdhsa.target": after.decode()}:
         raise UnsupportedError(
             f"{co.name}: its metadata names {name}, in whose place {new} cannot stand"
