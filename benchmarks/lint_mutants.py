@@ -26,6 +26,7 @@ from coasm.asm.decode import decode
 from coasm.codeobject import CodeObject, load
 from coasm.errors import CoasmError
 from coasm.isa import EXEC, M0, VCC, VGPR, Parsed, Register, access, parse
+from coasm.isa.registers import END
 from coasm.isa.table import opcode
 from coasm.linter.findings import ERROR
 from coasm.linter.lint import judge
@@ -47,7 +48,7 @@ _WINDOW = 20
 _NO_VM, _NO_LGKM = 63, 15
 _SCALARS = (1 << 128) - 1 - (1 << M0)
 _EXEC, _VCC, _M0 = 0b11 << EXEC, 0b11 << VCC, 1 << M0
-_VECTORS = ((1 << 512) - 1) << VGPR
+_VECTORS = (1 << END) - (1 << VGPR)
 
 
 # --- instructions -------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -35,6 +35,7 @@ __all__ = [
     "printed",
     "put_in",
     "registers",
+    "with_ir",
 ]
 
 Blocks = Sequence[Sequence[str]]
@@ -181,21 +182,56 @@ def _line(text: str, real: str, operands: list[str], wave: str) -> str:
     return f"{written} = {pseudo.name} {read}" if pseudo.defs else f"{pseudo.name} {read}"
 
 
-@cache
-def _lines(texts: tuple[str, ...], target: str, llvm: Llvm) -> dict[str, str]:
-    """Instruction → its machine IR."""
+def _encoded(texts: Sequence[str], target: str, llvm: Llvm) -> Iterator[tuple[str, str, list[str]]]:
+    """Each instruction with its encoded opcode and its operands."""
     assert llvm.mc is not None
     command = [llvm.mc, "-triple=amdgcn", f"-mcpu={target}", "--show-inst"]
     made = subprocess.run(command, input="\n".join(texts) + "\n", capture_output=True, text=True)
     assert not made.returncode, made.stderr[:2000]
     found = _INSTRUCTION.findall(made.stdout)
     assert len(found) == len(texts)
-    lines = {}
-    wave = ""
     for text, (real, operands) in zip(texts, found, strict=True):
         parts = [_operand(name, value, text) for name, value in _OPERAND.findall(operands)]
-        lines[text] = _line(text, real, parts, wave)
-    return lines
+        yield text, real, parts
+
+
+@cache
+def _lines(texts: tuple[str, ...], target: str, llvm: Llvm) -> dict[str, str]:
+    """Instruction → its machine IR."""
+    return {text: _line(text, *rest, "") for text, *rest in _encoded(texts, target, llvm)}
+
+
+def with_ir(texts: Sequence[str], target: str, llvm: Llvm) -> set[str]:
+    """Those of *texts* that machine IR is made for, and that the linter takes for the same."""
+    assert llvm.mc is not None
+    command = [llvm.mc, "-triple=amdgcn", f"-mcpu={target}", "-filetype=null"]
+    made = subprocess.run(command, input="\n".join(texts) + "\n", capture_output=True, text=True)
+    refused = {int(line) - 1 for line in re.findall(r"<stdin>:(\d+):", made.stderr)}
+    texts = [text for at, text in enumerate(texts) if at not in refused]
+    found = []
+    for text, real, parts in _encoded(texts, target, llvm):
+        try:
+            _line(text, real, parts, "")
+        except (AssertionError, IndexError):
+            continue
+        found.append(text)
+    return _agreed(found, target, llvm)
+
+
+def _agreed(texts: Sequence[str], target: str, llvm: Llvm) -> set[str]:
+    """Those that LLVM's verifier takes, found by halves."""
+    if not texts:
+        return set()
+    programs: list[Blocks] = [[[text]] for text in texts]
+    try:
+        put_in(programs, target, llvm)
+        lintable(programs, target, llvm)
+        return set(texts)
+    except AssertionError:
+        half = len(texts) // 2
+        if not half:
+            return set()
+        return _agreed(texts[:half], target, llvm) | _agreed(texts[half:], target, llvm)
 
 
 def _branch(text: str) -> tuple[str, int] | None:
