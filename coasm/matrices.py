@@ -13,12 +13,10 @@ from typing import Any, NamedTuple
 from coasm.errors import UnsupportedError
 from coasm.isa.layout import BITS, OPERANDS, Modifiers, Place, Shape, places, shape_of
 from coasm.isa.table import opcode
-from coasm.target import Processor, processor
+from coasm.target import WITH_MATRICES, Processor, processor
 
 __all__ = ["Layout", "Style", "grid", "layout", "matrix_instructions", "svg"]
 
-#: The targets that are tried where none is named, the newest of each line first.
-_TRIED = ("gfx950", "gfx942", "gfx90a", "gfx908", "gfx1201", "gfx1100", "gfx1250")
 _MARKS = {"v_mfma": 64, "v_smfmac": 64, "v_wmma": 32, "v_swmmac": 32}
 
 
@@ -164,7 +162,7 @@ def _target_of(instruction: str, target: str | None) -> Processor:
         UnsupportedError: it, or any, does not have the instruction.
     """
     name = _plain(instruction)
-    tried = [processor(target)] if target is not None else [processor(one) for one in _TRIED]
+    tried = [processor(target)] if target is not None else [processor(one) for one in WITH_MATRICES]
     for one in tried:
         known = one.family.instructions
         if known and name.startswith(tuple(_MARKS)) and opcode(name, known) is not None:

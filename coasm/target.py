@@ -15,6 +15,7 @@ from coasm.errors import UnsupportedError
 __all__ = [
     "ABI_TO_COV",
     "PROCESSORS",
+    "WITH_MATRICES",
     "Family",
     "Processor",
     "TargetID",
@@ -394,6 +395,10 @@ _ALL = (
     _p("gfx1250", 0x49, (12, 5, 0), _GFX12_5, "xs", 22),
     _p("gfx1251", 0x5A, (12, 5, 1), _GFX12_5, "xs", 22),
 )
+
+#: Those that stand for their line where one with matrix instructions is looked for, in the order
+#: in which they are tried.
+WITH_MATRICES = ("gfx950", "gfx942", "gfx90a", "gfx908", "gfx1201", "gfx1100", "gfx1250")
 
 #: Every processor coasm knows, by its LLVM name.
 PROCESSORS = {p.name: p for p in _ALL}
