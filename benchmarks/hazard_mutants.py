@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from coasm.isa import SCC, access, parse
 from coasm.isa.flow import flow_of
 from coasm.isa.kinds import is_a
 from coasm.linter.program import Program, meant
@@ -30,6 +31,8 @@ __all__ = ["Tally", "hazard_mutants", "judged"]
 _BEFORE, _BEHIND, _OF_ONE = 40, 12, 120
 #: One of so many leaves out what no compiler put there.
 _OTHERS = 3
+#: So many instructions ahead of one LLVM looks for what wrote its scalars.
+_NEAR = 6
 _PASSES = ("post-RA-hazard-rec", "amdgpu-wait-sgpr-hazards")
 _KEEPS_APART = ("nop", "vector nop", "wait on a wave")
 
@@ -87,6 +90,14 @@ def _falls(text: str) -> bool:
     return flow_of(text.split(" ")[0]) is None and not text.startswith("v_s_")
 
 
+def _written_since(texts: Sequence[str], program: Program) -> bool:
+    """Whether a scalar instruction ahead writes a scalar that the last of *texts* reads."""
+    *ahead, last = (access(parse(text), program.family.instructions) for text in texts)
+    scalar = [one for one, text in zip(ahead, texts, strict=False) if is_a(text, "scalar")]
+    written = {number for one in scalar for number in one.writes if number < SCC}
+    return not last.reads.isdisjoint(written)
+
+
 def judged(windows: Sequence[list[str]], target: str, llvm: Llvm) -> Tally:
     """Both verdicts on straight code."""
     programs: list[Blocks] = [[window] for window in windows]
@@ -100,6 +111,10 @@ def judged(windows: Sequence[list[str]], target: str, llvm: Llvm) -> Tally:
                 at = place[2]
                 if at and programs[number][0][at - 1].startswith("v_pk_"):
                     continue  # LLVM 22 takes their op_sel_hi for a write of a half
+                if lines[0].startswith("S_NOP") and _written_since(
+                    programs[number][0][max(at - _NEAR, 0) : at + 1], program
+                ):
+                    continue  # LLVM 22 looks for what a VALU wrote behind a scalar write, too
                 key = f"{target} {lines[0].rpartition(' = ')[2].split()[0]}"
                 tally.broken[key] += 1
                 if place in found:
