@@ -111,9 +111,8 @@ def judged(windows: Sequence[list[str]], target: str, llvm: Llvm) -> Tally:
                 at = place[2]
                 if at and programs[number][0][at - 1].startswith("v_pk_"):
                     continue  # LLVM 22 takes their op_sel_hi for a write of a half
-                if lines[0].startswith("S_NOP") and _written_since(
-                    programs[number][0][max(at - _NEAR, 0) : at + 1], program
-                ):
+                near = programs[number][0][max(at - _NEAR, 0) : at + 1]
+                if lines[0].startswith("S_NOP") and _written_since(near, program):
                     continue  # LLVM 22 looks for what a VALU wrote behind a scalar write, too
                 key = f"{target} {lines[0].rpartition(' = ')[2].split()[0]}"
                 tally.broken[key] += 1

@@ -16,7 +16,6 @@ from coasm.linter.program import Program, parts
 from coasm.linter.rules import RULES, close_rule
 from coasm.linter.since import Known, split_known
 from coasm.linter.sources import Source, listing_source, object_source, open_source
-from coasm.target import with_wait_states
 
 if TYPE_CHECKING:
     from coasm.codeobject import CodeObject
@@ -153,10 +152,9 @@ def _unjudged(program: Program) -> Iterator[str]:
     if len(program.undecoded) > _NOTED:
         yield f"{len(program.undecoded) - _NOTED:,} more such places"
     if not program.family.waits:
-        yield (
-            f"no rules for wait states and waits of {program.co.target.name} (there are for "
-            f"{' and '.join(with_wait_states())}); resources and operands were checked"
-        )
+        name = program.co.target.name
+        what = "waits" if program.family.wait_states else "wait states and waits"
+        yield f"no rules for {what} of {name}; everything else was checked"
 
 
 def _findings(program: Program, advice: bool) -> Iterator[Finding]:
