@@ -134,6 +134,9 @@ class Family(NamedTuple):
     #: The column of :mod:`coasm.linter.rules` and :mod:`coasm.isa.passes` that is for it, by AMD's
     #: name of the generation; empty where lint has no rules for wait states.
     wait_states: str = ""
+    #: Waves of 64 have hazards that lint has no rules for: masks that are written again, partial
+    #: forwarding (FeatureVALUMaskWriteHazard, FeatureVALUPartialForwardingHazard).
+    wave64_hazards: bool = False
     #: Lint has rules for its wait counters.
     waits: bool = False
     #: Whether the emulator runs its kernels.
@@ -257,13 +260,16 @@ _GFX11 = _GFX10_3._replace(
     architected_flat_scratch=True,
     packed_workitem_ids=True,
     true16=True,
+    wave64_hazards=True,
     wait_states="rdna3",
     instructions="1100",
 )
 _GFX11_BIG = _GFX11._replace(vgpr_files=_VGPR_1536)
 _GFX11_5 = _GFX11._replace(wait_states="rdna3.5", instructions="1150")
 _GFX11_5_BIG = _GFX11_BIG._replace(wait_states="rdna3.5", instructions="1150")
-_GFX12 = _GFX11_BIG._replace(architected_sgprs=True, wait_states="rdna4", instructions="1200")
+_GFX12 = _GFX11_BIG._replace(
+    architected_sgprs=True, wave64_hazards=False, wait_states="rdna4", instructions="1200"
+)
 _GFX12_5 = _GFX12._replace(
     vgpr_files=_VGPR_12_5,
     wave_sizes=(32,),

@@ -155,6 +155,12 @@ def _unjudged(program: Program) -> Iterator[str]:
         name = program.co.target.name
         what = "waits" if program.family.wait_states else "wait states and waits"
         yield f"no rules for {what} of {name}; everything else was checked"
+    sizes = {kernel.metadata.get(".wavefront_size") for kernel in program.kernels}
+    if program.family.wave64_hazards and 64 in sizes:
+        yield (
+            f"no rules for what waves of 64 have to keep apart on {program.co.target.name}, masks "
+            "that are written again and partial forwarding; everything else was checked"
+        )
 
 
 def _findings(program: Program, advice: bool) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ import pytest
 import coasm
 from coasm.__main__ import main
 from tests.bundle.carriers import HOST, bundle, entry_id
+from tests.linter.kernels import listing as wave_listing
 from tests.linter.sources import CLEAN, TOO_CLOSE, listing
 
 pytestmark = pytest.mark.usefixtures("llvm")
@@ -99,6 +100,15 @@ def test_what_cannot_be_judged_may_be_allowed(tmp_path: Path, capsys: _Capture) 
     assert main(["lint", "--allow-unjudged", str(source)]) == 1
     source.write_text(listing("\tv_nope v0\n\ts_endpgm", "gfx803"))
     assert main(["lint", "--allow-unjudged", str(source)]) == 2
+
+
+def test_what_waves_of_64_have_on_gfx11_is_not_judged(tmp_path: Path, capsys: _Capture) -> None:
+    """GCNHazardRecognizer, fixVALUMaskWriteHazard and fixVALUPartialForwardingHazard."""
+    text = wave_listing("s_endpgm", "gfx1100", {".wavefront_size": 64}, wavefront_size32=0)
+    source = tmp_path / "wave64.s"
+    source.write_text(text)
+    assert main(["lint", str(source)]) == 2
+    assert "no rules for what waves of 64 have to keep apart on gfx1100" in capsys.readouterr().err
 
 
 def test_what_cannot_be_judged_is_said(broken: Path, capsys: _Capture) -> None:
