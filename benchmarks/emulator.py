@@ -1,4 +1,5 @@
-"""The emulator: wave-instructions per second on an ALU loop, seconds of one f4gemm check.
+"""The emulator: wave-instructions per second on an ALU loop, seconds of an f4gemm check, and of
+aiter's attention.
 
 As a script: ``python -m benchmarks.emulator [valu.s] [f4gemm folder]``. Without arguments the
 files are looked for beside ``COASM_CORPUS``; what is not there is left out, saying so.
@@ -13,9 +14,14 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ml_dtypes import bfloat16
 
 from coasm.codeobject import CodeObject, load
 from coasm.emulator import Memory, launch
+from coasm.launch import run
 from coasm.llvm import Llvm, find_llvm
 
 #: Waves of the ALU loop and the wave-instructions per second that are wanted.
@@ -62,6 +68,29 @@ def f4gemm_check(llvm: Llvm, folder: Path) -> tuple[float, float]:
     return time.perf_counter() - start, result.relative
 
 
+def attention(folder: Path) -> tuple[float, float]:
+    """Seconds of attention with a batch of 1, 4 heads, 512 tokens, heads of 128, and its error."""
+    heads, tokens, size = 4, 512, 128
+    draw = np.random.default_rng(1)
+    q, k, v = (draw.standard_normal((tokens, heads, size)).astype(bfloat16) for _ in "qkv")
+    out = np.zeros((tokens, heads, size), np.uint16)
+    token, head, batch = heads * size * 2, size * 2, tokens * heads * size * 2
+    numbers = [tokens, token, 256 * token, head, batch, 1, token, head, batch, 5, 0, tokens, size]
+    numbers += [size, heads, *(token, head, batch) * 2]
+    arguments = [out, *(x.view(np.uint16) for x in (q, k, v)), None, np.float32(size**-0.5)]
+    arguments += [*map(np.int32, numbers), None, None, np.int32(tokens * 4), None, None]
+    co = load((folder / "MI308" / "fwd_hd128_bf16_rtne.co").read_bytes(), name="attention")
+    start = time.perf_counter()
+    given: dict[str | int, Any] = {16 * at: value for at, value in enumerate(arguments)}
+    result = run(co, given, grid=(2, heads, 1), workgroup=512, backend="emulator")
+    seconds = time.perf_counter() - start
+    queries, keys, values = (x.astype(np.float64).transpose(1, 0, 2) for x in (q, k, v))
+    parts = np.exp(queries @ keys.transpose(0, 2, 1) * size**-0.5)
+    want = (parts / parts.sum(-1, keepdims=True) @ values).transpose(1, 0, 2)
+    got = result.arrays["@0x0"].view(bfloat16).astype(np.float64)
+    return seconds, float(np.abs(got - want).max())
+
+
 def main(arguments: list[str]) -> int:
     root = os.environ.get("COASM_CORPUS")
     corpus = Path(root) if root else None
@@ -80,6 +109,11 @@ def main(arguments: list[str]) -> int:
         print(f"f4gemm 256x256 M=300 N=2048 K=1024: {seconds:.2f} s (wanted 2), error {error:.6f}")
     else:
         print("no f4gemm kernels: name their folder, or set COASM_CORPUS")
+    if corpus:
+        seconds, error = attention(corpus / "gfx942" / "fmha_v3_fwd")
+        print(
+            f"attention, 4 heads of 128, 512 tokens: {seconds:.2f} s (wanted 20), error {error:g}"
+        )
     return 0
 
 
