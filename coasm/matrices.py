@@ -24,10 +24,11 @@ _MARKS = {"v_mfma": 64, "v_smfmac": 64, "v_wmma": 32, "v_swmmac": 32}
 class Layout:
     """Where the elements of one operand of a matrix instruction are.
 
-    ``operand`` is A, B, C, D or index. ``format`` is that of its elements (``fp8`` is FNUZ on
-    gfx942, OCP on gfx950 and GFX12: ``encoding`` says which), ``registers`` how many each lane has
-    for it, ``wave`` how many lanes there are, ``passes`` how long the instruction takes (4 clocks
-    each), where that is known. ``elements`` are in the order of their rows.
+    ``operand`` is A, B, C, D, index, scaleA or scaleB. ``format`` is that of its
+    elements (``fp8`` is FNUZ on gfx942, OCP on gfx950 and GFX12: ``encoding`` says which),
+    ``registers`` how many each lane has for it, ``wave`` how many lanes there are,
+    ``passes`` how long the instruction takes (4 clocks each), where that is known. ``elements`` are
+    in the order of their rows.
     """
 
     instruction: str
@@ -44,11 +45,15 @@ class Layout:
     @property
     def rows(self) -> int:
         """Rows of the operand's own matrix."""
+        if self.operand == "scaleB":
+            return self.shape.k // self.shape.scaled
         return self.shape.k if self.operand == "B" else self.shape.m
 
     @property
     def columns(self) -> int:
         """Columns of the operand's own matrix; of a sparse A those that are stored."""
+        if self.operand == "scaleA":
+            return self.shape.k // self.shape.scaled
         if self.operand in ("A", "index"):
             return self.shape.stored
         return self.shape.n
@@ -89,10 +94,12 @@ def layout(
     abid: int = 0,
     blgp: int = 0,
     wave: int | None = None,
+    byte: int = 0,
 ) -> Layout:
     """Where the elements of an operand of an MFMA, SMFMAC, WMMA or SWMMAC are.
 
-    *operand* is ``A``, ``B``, ``C``, ``D`` or, of a sparse instruction, ``index``. Without *target*
+    *operand* is ``A``, ``B``, ``C``, ``D``, of a sparse instruction ``index``, or of a scaled one
+    ``scaleA`` or ``scaleB`` (*byte*: which one op_sel and op_sel_hi pick). Without *target*
     it is the newest CDNA that has the instruction, or else the newest RDNA. *lane* and *element*
     (row and column in the operand's own matrix) keep only what is there. *cbsz*, *abid* and *blgp*
     are the instruction's modifiers; of SWMMAC *abid* is ``index_key``. *wave* is 32 or 64, where
@@ -105,11 +112,10 @@ def layout(
     found = _target_of(instruction, target)
     name = _plain(instruction)
     shape = shape_of(name, found.family.instructions)
-    if operand not in OPERANDS:
-        operand = operand.upper() if operand.upper() in OPERANDS else operand
+    operand = {known.lower(): known for known in OPERANDS}.get(operand.lower(), operand)
     if operand not in OPERANDS:
         raise UnsupportedError(f"no operand {operand!r}; there are {', '.join(OPERANDS)}")
-    modifiers = Modifiers(cbsz, abid, blgp, _wave_of(shape, wave))
+    modifiers = Modifiers(cbsz, abid, blgp, _wave_of(shape, wave), byte)
     every = tuple(places(shape, operand, modifiers))
     form = _format(shape, operand, modifiers)
     made = Layout(
@@ -190,7 +196,9 @@ def _format(shape: Shape, operand: str, modifiers: Modifiers) -> str:
     if operand == "index":
         return "index"
     if operand in ("C", "D"):
-        return shape.out
+        return shape.accumulates(operand)
+    if operand.startswith("scale"):
+        return "e8m0"
     return shape.formats(modifiers.cbsz, modifiers.blgp)["AB".index(operand)]
 
 
@@ -206,6 +214,7 @@ def _encoding(form: str, target: Processor) -> str:
         "iu8": "signed or unsigned, as neg_lo says",
         "iu4": "signed or unsigned, as neg_lo says",
         "index": "which of four, two bits each",
+        "e8m0": "powers of two",
     }.get(form, "")
 
 
@@ -235,7 +244,7 @@ class Style(NamedTuple):
 
 def _cell(place: Place, form: str) -> str:
     """``18 v2`` or, of parts of a register, ``18 v2.1``: lane, register, which part."""
-    size = BITS.get(form, 2)
+    size = {"index": 2, "e8m0": 8}.get(form) or BITS[form]
     if size >= 32:
         return f"{place.lane} v{place.register}"
     part = f"b{place.low}" if form == "index" or size == 6 else str(place.low // size)

@@ -28,7 +28,7 @@ def layout(
         str,
         typer.Option(
             "--operand",
-            metavar="A|B|C|D|index",
+            metavar="A|B|C|D|index|scaleA|scaleB",
             help="The operand (default: D).",
         ),
     ] = "D",
@@ -59,6 +59,10 @@ def layout(
         int | None,
         typer.Option("--wave", metavar="N", help="Lanes of a wave, 32 or 64 (WMMA; default: 32)."),
     ] = None,
+    byte: Annotated[
+        int,
+        typer.Option("--byte", min=0, help="Which byte of a register of scales op_sel picks."),
+    ] = 0,
     json_: JsonOption = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV: a line for each element.")] = False,
     svg: Annotated[bool, typer.Option("--svg", help="Print a picture (SVG).")] = False,
@@ -80,6 +84,7 @@ def layout(
       coasm layout v_mfma_f32_16x16x32_f16 --operand A --lane 18
       coasm layout v_mfma_f32_32x32x8_f16 --operand D --element 5,7
       coasm layout v_mfma_scale_f32_16x16x128_f8f6f4 --operand B --blgp 4
+      coasm layout v_mfma_scale_f32_16x16x128_f8f6f4 --operand scaleA --lane 18
       coasm layout v_smfmac_f32_16x16x32_f16 --operand index --abid 1 --target gfx942
       coasm layout v_wmma_f32_16x16x16_f16 --operand A --target gfx1201 --wave 64 --json
       coasm layout --list --target gfx90a
@@ -96,7 +101,7 @@ def layout(
     place = None if element is None else _element(element)
     made = layout_of(
         instruction, operand, target=target, lane=lane, element=place, cbsz=cbsz, abid=abid,
-        blgp=blgp, wave=wave,
+        blgp=blgp, wave=wave, byte=byte,
     )  # fmt: skip
     if json_:
         import json

@@ -38,7 +38,7 @@ BITS = {
 }
 #: What CBSZ (of A) and BLGP (of B) say of an operand whose format is ``f8f6f4``.
 CHOSEN = ("fp8", "bf8", "fp6", "bf6", "fp4")
-OPERANDS = ("A", "B", "C", "D", "index")
+OPERANDS = ("A", "B", "C", "D", "index", "scaleA", "scaleB")
 
 _NAME = re.compile(
     r"v_(mfma|smfmac|wmma|swmmac)(_scale|_scale16)?_(f32|f64|i32|f16|bf16|bf16f32)_"
@@ -52,12 +52,17 @@ _BLGP_EVERYWHERE = ("908", "90a")
 _GENERATIONS = {"1100": 11, "1150": 11, "1200": 12, "1250": 125}
 
 
+#: What stands before an instruction's result → how many elements along k have a scale in common.
+_SCALED = {None: 0, "_scale": 32, "_scale16": 16}
+
+
 class Shape(NamedTuple):
     """D[m, n] = A[m, k] · B[k, n] + C[m, n], for each of *blocks*.
 
     *a*, *b*, *out* are formats of :data:`BITS`, or ``f8f6f4``. *sparse*: of four neighbours along k
     A holds two, and an index says which. *generation* is 9 (MFMA), 11, 12 or 125 (WMMA).
-    *takes_blgp*: BLGP is a pattern of the lanes of B.
+    *takes_blgp*: BLGP is a pattern of the lanes of B. *scaled*: so many neighbours along k have a
+    scale in common, a byte of a register of its own; 0: there are none.
     """
 
     m: int
@@ -70,6 +75,7 @@ class Shape(NamedTuple):
     sparse: bool
     generation: int
     takes_blgp: bool
+    scaled: int = 0
 
     def formats(self, cbsz: int = 0, blgp: int = 0) -> tuple[str, str]:
         """The formats of A and B; where the instruction has them chosen, by CBSZ and BLGP.
@@ -83,6 +89,12 @@ class Shape(NamedTuple):
             if not 0 <= number < len(CHOSEN):
                 raise UnsupportedError(f"no element format has the number {number}")
         return CHOSEN[cbsz], CHOSEN[blgp]
+
+    def accumulates(self, operand: str) -> str:
+        """The format of C or D, which differ where the result is rounded to bf16."""
+        if self.out == "bf16f32":
+            return "f32" if operand == "C" else "bf16"
+        return self.out
 
     @property
     def stored(self) -> int:
@@ -116,7 +128,7 @@ def shape_of(mnemonic: str, instructions: str) -> Shape:
     match, known = _NAME.fullmatch(mnemonic), opcode(mnemonic, instructions)
     if match is None or known is None:
         raise UnsupportedError(f"{mnemonic} is no matrix instruction of that target")
-    kind, _, out, m, n, k, types = match.groups()
+    kind, scale, out, m, n, k, types = match.groups()
     a, b = _formats(types)
     rows, columns = int(m), int(n)
     blocks = _result_bits(known) * 64 // (rows * columns * BITS[out]) if "mfma" in kind else 1
@@ -125,10 +137,14 @@ def shape_of(mnemonic: str, instructions: str) -> Shape:
     takes_blgp = kind == "mfma" and a not in ("f64", "f8f6f4")
     if instructions not in _BLGP_EVERYWHERE:
         takes_blgp = takes_blgp and (a == "f32" or blocks > 1)
-    return Shape(rows, columns, int(k), blocks, a, b, out, sparse, generation, takes_blgp)
+    return Shape(
+        rows, columns, int(k), blocks, a, b, out, sparse, generation, takes_blgp, _SCALED[scale]
+    )
 
 
 def _formats(types: str) -> tuple[str, str]:
+    if types == "f4":
+        return "fp4", "fp4"
     if types == "f8f6f4" or types in BITS:
         return types, types
     a, _, b = types.partition("_")
@@ -142,12 +158,16 @@ def _result_bits(known: Opcode) -> int:
 
 
 class Modifiers(NamedTuple):
-    """What the modifiers of an instruction change: CBSZ, ABID, BLGP; the size of a wave."""
+    """What the modifiers of an instruction change: CBSZ, ABID, BLGP; the size of a wave.
+
+    *byte* is the one of the register of scales that op_sel and op_sel_hi pick.
+    """
 
     cbsz: int = 0
     abid: int = 0
     blgp: int = 0
     wave: int = 64
+    byte: int = 0
 
 
 def places(shape: Shape, operand: str, modifiers: Modifiers = Modifiers()) -> Iterator[Place]:  # noqa: B008
@@ -161,6 +181,9 @@ def places(shape: Shape, operand: str, modifiers: Modifiers = Modifiers()) -> It
     """
     if operand == "index" and not shape.sparse:
         raise UnsupportedError("only sparse matrix instructions have an index")
+    if operand.startswith("scale") and not shape.scaled:
+        raise UnsupportedError("only scaled matrix instructions have scales")
+    _check(shape, modifiers)
     if shape.generation == 9:
         yield from _mfma(shape, operand, modifiers)
     elif shape.generation == 11:
@@ -168,7 +191,33 @@ def places(shape: Shape, operand: str, modifiers: Modifiers = Modifiers()) -> It
     elif shape.generation == 12:
         yield from _rdna4(shape, operand, modifiers)
     else:
-        raise UnsupportedError("AMD has not published where GFX12.5 has the elements of WMMA")
+        yield from _gfx1250(shape, operand, modifiers)
+
+
+def _check(shape: Shape, modifiers: Modifiers) -> None:
+    """Whether the instruction takes the modifiers, whichever operand they change.
+
+    Raises:
+        UnsupportedError: it does not.
+    """
+    for name, value, bits in (("cbsz", modifiers.cbsz, 3), ("abid", modifiers.abid, 4)):
+        if not 0 <= value < 1 << bits:
+            raise UnsupportedError(f"the instruction has no {name}:{value}")
+    if not 0 <= modifiers.byte < (4 if shape.scaled else 1):
+        raise UnsupportedError(f"the instruction has no byte {modifiers.byte} of scales")
+    if shape.a == "f8f6f4":
+        shape.formats(modifiers.cbsz, modifiers.blgp)
+        if modifiers.abid:
+            raise UnsupportedError("the instruction has no abid")
+    elif shape.generation == 9 and not shape.sparse:
+        broadcast_block(shape, 0, modifiers.cbsz, modifiers.abid)
+        b_lanes(shape, modifiers.blgp)
+    elif shape.generation == 9 and not modifiers.blgp:
+        index_bit(shape, modifiers.cbsz, modifiers.abid)
+    elif modifiers.blgp or (shape.generation != 9 and modifiers.cbsz):
+        raise UnsupportedError("the instruction has no cbsz or blgp")
+    elif shape.generation != 9 and modifiers.abid and not shape.sparse:
+        raise UnsupportedError("the instruction has no abid")
 
 
 # MFMA and SMFMAC.
@@ -177,6 +226,8 @@ def places(shape: Shape, operand: str, modifiers: Modifiers = Modifiers()) -> It
 def _mfma(shape: Shape, operand: str, modifiers: Modifiers) -> Iterator[Place]:
     if operand in ("C", "D"):
         yield from _mfma_result(shape)
+    elif operand.startswith("scale"):
+        yield from _scales(shape, operand, modifiers.byte)
     elif operand == "B":
         lanes = b_lanes(shape, modifiers.blgp)
         bits = BITS[shape.formats(modifiers.cbsz, modifiers.blgp)[1]]
@@ -259,6 +310,14 @@ def _mfma_result(shape: Shape) -> Iterator[Place]:
         item = block * (shape.m * shape.n // 64) + i // (height * across) * height + i % height
         lane = block % beside * shape.n + i // height % across * beside * shape.n + j
         yield Place(lane, item * bits // 32, 0, bits - 1, block, i, j)
+
+
+def _scales(shape: Shape, operand: str, byte: int) -> Iterator[Place]:
+    """A lane has the scale of the elements of its row that a format of 4 bits puts into it."""
+    rows = shape.m if operand == "scaleA" else shape.n
+    for _, row, part in _each(1, rows, shape.k // shape.scaled):
+        i, j = (row, part) if operand == "scaleA" else (part, row)
+        yield Place(part * rows + row, 0, 8 * byte, 8 * byte + 7, 0, i, j)
 
 
 def _sparse(shape: Shape, operand: str, modifiers: Modifiers) -> Iterator[Place]:
@@ -361,3 +420,43 @@ def _rdna4_input(
         up, item = divmod(item, count)
         lane += 32 * up
     return lane, item, count
+
+
+# WMMA of GFX12.5, whose waves have 32 lanes.
+
+#: Format of A and B, depth → elements of a run; the halves of the wave take turns with runs.
+#: Sources: Composable Kernel, ``LayoutFromDataType`` and its test of scaled WMMA; rocjitsu,
+#: ``wmma_input_loc`` and ``wmma_block_scaled_input_loc``.
+_RUNS_1250 = {("f32", 4): 2, ("f16", 32): 8, ("bf16", 32): 8, ("fp4", 128): 32}
+
+
+def _gfx1250(shape: Shape, operand: str, modifiers: Modifiers) -> Iterator[Place]:
+    if operand in ("C", "D"):
+        if shape.sparse and shape.out == "bf16f32":
+            raise UnsupportedError("AMD has not published where this SWMMAC has its result")
+        bits = BITS[shape.accumulates(operand)]
+        for _, i, j in _each(1, shape.m, shape.n):
+            register, low = divmod((i // 16 * 8 + i % 8) * bits, 32)
+            yield Place(i // 8 % 2 * 16 + j, register, low, low + bits - 1, 0, i, j)
+        return
+    if shape.sparse:
+        raise UnsupportedError(
+            "AMD's sources do not give one layout of A, B and the index of SWMMAC on GFX12.5"
+        )
+    if operand.startswith("scale"):
+        raise UnsupportedError("AMD's sources do not give one layout of scales on GFX12.5")
+    form = shape.formats(modifiers.cbsz, modifiers.blgp)["AB".index(operand)]
+    bits = BITS[form]
+    run = _RUNS_1250.get((form, shape.k))
+    if shape.a == "f8f6f4":
+        run = 16 if bits == 8 else 32
+    if run is None:
+        raise UnsupportedError(
+            f"AMD's sources do not give one layout of A and B with {bits} bits and a depth of "
+            f"{shape.k} on GFX12.5"
+        )
+    for _, row, k in _each(1, shape.m if operand == "A" else shape.n, shape.k):
+        turn, at = divmod(k, run)
+        item = turn // 2 * run + at + row // 16 * shape.k // 2
+        i, j = (row, k) if operand == "A" else (k, row)
+        yield _packed(turn % 2 * 16 + row % 16, item, bits, 0, i, j)
