@@ -155,6 +155,10 @@ def pairs(target: str) -> list[Blocks]:
     return [[[one, two]] for one in pool for two in pool if not one.startswith("s_rfe")]
 
 
+#: Of two to five thousand pairs so many.
+_PAIRS = 1200
+
+
 def at_random(target: str, count: int, seed: int) -> list[Blocks]:
     """Programs of a few instructions, straight or past a branch, with waits in between."""
     rng = random.Random(f"{target} {seed}")
@@ -183,7 +187,7 @@ def test_scalars_that_a_valu_has_read(judge: Llvm) -> None:
     def apart(lines: Sequence[str]) -> list[str]:
         return [text for line in lines for text in ([line, "v_nop"] if "wait" in line else [line])]
 
-    programs: list[Blocks] = [[*map(apart, blocks)] for blocks in at_random("gfx1200", 1500, 1)]
+    programs: list[Blocks] = [[*map(apart, blocks)] for blocks in at_random("gfx1200", 600, 1)]
     program, places = lintable(programs, "gfx1200", judge)
     ours = {places[one.consumer]: Counter(one.waits) for one in rereads(program)}
     wrong = []
@@ -193,18 +197,18 @@ def test_scalars_that_a_valu_has_read(judge: Llvm) -> None:
             theirs = Counter(_fields(int(line.split()[1])))
             if theirs != ours.get(place, Counter()):
                 wrong.append(f"{programs[number]} at {place[1:]}: {theirs} {ours.get(place)}")
-    assert len(ours) > 100 and not wrong, f"{len(wrong)}: {wrong[:5]}"
+    assert len(ours) > 40 and not wrong, f"{len(wrong)}: {wrong[:5]}"
 
 
 @pytest.mark.parametrize("target", POOLS)
 def test_each_behind_each(judge: Llvm, target: str) -> None:
-    chosen = pairs(target)
+    chosen = random.Random(target).sample(pairs(target), _PAIRS)
     wrong = compare(chosen, target, judge)
     assert not wrong, f"{len(wrong)} of {len(chosen)}: {wrong[:5]}"
 
 
 @pytest.mark.parametrize("target", [name for name in POOLS if "gfx9" not in name])
 def test_programs_at_random(judge: Llvm, target: str) -> None:
-    chosen = at_random(target, 700, 1)
+    chosen = at_random(target, 300, 1)
     wrong = compare(chosen, target, judge)
     assert not wrong, f"{len(wrong)} of {len(chosen)}: {wrong[:5]}"
