@@ -150,6 +150,8 @@ def _show(made: Layout, *, lists: bool) -> None:
     if lists:
         for place in made.elements:
             print(_line(made, place))
+        if not made.elements:
+            print("nothing: the element is in no register of that lane")
         return
     width = shutil.get_terminal_size((100, 24)).columns
     console = None

@@ -218,6 +218,12 @@ def _check(shape: Shape, modifiers: Modifiers) -> None:
         raise UnsupportedError("the instruction has no cbsz or blgp")
     elif shape.generation != 9 and modifiers.abid and not shape.sparse:
         raise UnsupportedError("the instruction has no abid")
+    elif shape.generation == 12 and shape.sparse:
+        size = 2 * _rdna4_input(BITS[shape.a], shape.stored, 1, 0, 0, modifiers.wave)[2]
+        if size * (modifiers.abid + 1) > 32:
+            raise UnsupportedError(
+                f"an index of {size} bits has no set {modifiers.abid} (index_key)"
+            )
 
 
 # MFMA and SMFMAC.
@@ -397,10 +403,6 @@ def _rdna4(shape: Shape, operand: str, modifiers: Modifiers) -> Iterator[Place]:
             yield _packed(lane, item, bits, 0, i, k)
             continue
         low = 2 * (count * modifiers.abid + item)
-        if low > 30:
-            raise UnsupportedError(
-                f"an index of {2 * count} bits has no set {modifiers.abid} (index_key)"
-            )
         yield Place(lane, 0, low, low + 1, 0, i, k)
 
 

@@ -52,6 +52,11 @@ def test_a_lane_and_an_element(capsys: _Capture) -> None:
     assert capsys.readouterr().out.splitlines()[1:] == ["lane 18, v2, bits 0 to 31: D[6, 2]"]
 
 
+def test_an_element_that_a_lane_does_not_have(capsys: _Capture) -> None:
+    assert main(["layout", NAME, "--element", "6,2", "--lane", "19"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith("nothing: ")
+
+
 def test_the_list(capsys: _Capture) -> None:
     assert main(["layout", "--list", "--target", "gfx90a"]) == 0
     names = capsys.readouterr().out.split()

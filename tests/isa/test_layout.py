@@ -310,6 +310,8 @@ def test_what_is_not_published_is_refused() -> None:
         ("v_smfmac_f32_16x16x32_f16", "B", {"blgp": 1}),
         ("v_wmma_i32_16x16x16_iu8", "A", {"cbsz": 1}),
         ("v_wmma_i32_16x16x16_iu8", "A", {"abid": 1}),
+        ("v_swmmac_f32_16x16x32_f16", "D", {"abid": 2}),
+        ("v_swmmac_i32_16x16x64_iu4", "A", {"abid": 1}),
     ],
 )
 def test_a_modifier_that_nothing_takes_is_refused(
