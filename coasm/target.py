@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from coasm.counters import GFX9, GFX10, GFX11, GFX12, GFX12_5, Counters
 from coasm.errors import UnsupportedError
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Processor",
     "TargetID",
     "VgprFile",
+    "counters_of",
     "emulated",
     "generations",
     "processor",
@@ -137,8 +139,14 @@ class Family(NamedTuple):
     #: Waves of 64 have hazards that lint has no rules for: masks that are written again, partial
     #: forwarding (FeatureVALUMaskWriteHazard, FeatureVALUPartialForwardingHazard).
     wave64_hazards: bool = False
-    #: Lint has rules for its wait counters.
-    waits: bool = False
+    #: Its wait counters; None where they are not described.
+    counters: Counters | None = None
+    #: A wave that is held at S_BARRIER takes no exception: everything has to be in before it (no
+    #: FeatureBackOffBarrier).
+    barrier_waits: bool = False
+    #: Loads of one kind may write their VGPRs in another order than that of their issue (no
+    #: FeatureVmemWriteVgprInOrder).
+    loads_pass_loads: bool = False
     #: Whether the emulator runs its kernels.
     emulated: bool = False
     #: Its instructions: of :data:`coasm.isa.table.INSTRUCTION_SETS`; empty where none is described.
@@ -196,7 +204,7 @@ _GFX8 = _GFX7._replace(
     instructions="801",
 )
 _GFX8_BUG = _GFX8._replace(addressable_sgprs=96, sgpr_init_bug=True, numbers_extra_sgprs=True)
-_GFX9 = _GFX8._replace(wait_states="vega", instructions="900")
+_GFX9 = _GFX8._replace(wait_states="vega", counters=GFX9, barrier_waits=True, instructions="900")
 _GFX9_GENERIC = _GFX9._replace(instructions="9-generic")
 _GFX904 = _GFX9._replace(instructions="904")
 _GFX906 = _GFX9._replace(instructions="906")
@@ -212,6 +220,7 @@ _GFX90A = _GFX9._replace(
     nop_of_4_bits=True,
     wait_states="cdna2",
     flushing_mfma=True,
+    barrier_waits=False,
     instructions="90a",
 )
 _GFX94_GENERIC = _GFX90A._replace(
@@ -223,7 +232,7 @@ _GFX94_GENERIC = _GFX90A._replace(
     scoped_caches=True,
     instructions="9-4-generic",
 )
-_GFX94 = _GFX94_GENERIC._replace(fnuz=True, waits=True, emulated=True, instructions="942")
+_GFX94 = _GFX94_GENERIC._replace(fnuz=True, emulated=True, instructions="942")
 _GFX95 = _GFX94._replace(
     lds_bytes=160 * _K,
     lds_granule=1280,
@@ -244,6 +253,7 @@ _GFX10_1 = Family(
     pc_opcodes=(0x1F,),
     wgp_mode=True,
     wait_states="rdna1",
+    counters=GFX10,
     instructions="1010",
 )
 _GFX10_1_DOT = _GFX10_1._replace(instructions="1011")
@@ -262,13 +272,19 @@ _GFX11 = _GFX10_3._replace(
     true16=True,
     wave64_hazards=True,
     wait_states="rdna3",
+    counters=GFX11,
     instructions="1100",
 )
 _GFX11_BIG = _GFX11._replace(vgpr_files=_VGPR_1536)
 _GFX11_5 = _GFX11._replace(wait_states="rdna3.5", instructions="1150")
 _GFX11_5_BIG = _GFX11_BIG._replace(wait_states="rdna3.5", instructions="1150")
 _GFX12 = _GFX11_BIG._replace(
-    architected_sgprs=True, wave64_hazards=False, wait_states="rdna4", instructions="1200"
+    architected_sgprs=True,
+    wave64_hazards=False,
+    wait_states="rdna4",
+    counters=GFX12,
+    loads_pass_loads=True,
+    instructions="1200",
 )
 _GFX12_5 = _GFX12._replace(
     vgpr_files=_VGPR_12_5,
@@ -281,6 +297,7 @@ _GFX12_5 = _GFX12._replace(
     vgpr_msb=True,
     wgp_mode=False,
     wait_states="gfx12.5",
+    counters=GFX12_5,
     instructions="1250",
 )
 
@@ -420,6 +437,14 @@ def relative(name: str) -> str:
 def emulated() -> tuple[str, ...]:
     """The processors that the emulator runs, without those that only have a relative there."""
     return tuple(p.name for p in PROCESSORS.values() if p.family.emulated and not p.relative)
+
+
+def counters_of(instructions: str) -> Counters | None:
+    """The wait counters of the processors that have an instruction set; None: not described."""
+    for one in PROCESSORS.values():
+        if one.family.instructions == instructions:
+            return one.family.counters
+    return None
 
 
 def with_wait_states() -> tuple[str, ...]:

@@ -32,13 +32,12 @@ class Place(NamedTuple):
 class Fix(NamedTuple):
     """What makes a finding go away when it stands before the instruction that it is at.
 
-    ``states`` wait states, a wait for at most ``vmcnt`` and ``lgkmcnt`` operations (None: no
-    wait for that counter), or an ``instruction``, so many ``times``.
+    ``states`` wait states, a wait for at most so many operations of each counter of ``waits``, or
+    an ``instruction``, so many ``times``.
     """
 
     states: int = 0
-    vmcnt: int | None = None
-    lgkmcnt: int | None = None
+    waits: tuple[tuple[str, int], ...] = ()
     instruction: str = ""
     times: int = 1
 

@@ -7,7 +7,6 @@ written into the text, in one step, and the new listing is built again to see th
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -15,8 +14,9 @@ from typing import NamedTuple
 
 from coasm.asm.code import Instruction
 from coasm.asm.source import NO_OPTIONS, SourceOptions
+from coasm.counters import Counters
 from coasm.errors import CoasmError, UnsupportedError
-from coasm.isa.waits import LGKM_MAX, VM_MAX, waits_of
+from coasm.isa.waits import simm_of, wait_text, wait_texts, waits_of
 from coasm.linter.findings import ADVICE, ERROR, Finding
 from coasm.linter.lint import allowed_rules
 from coasm.linter.program import Program
@@ -36,8 +36,7 @@ _ROUNDS = 16
 _TRIES = 128
 #: The states that one s_nop gives at most.
 _NOP = 16
-_EXP_MAX, _NO_EXP = 6, 7
-_MNEMONIC_NOP, _MNEMONIC_WAIT = "s_nop", "s_waitcnt"
+_MNEMONIC_NOP = "s_nop"
 _BY_HAND = "put the fix of coasm lint in by hand"
 
 
@@ -69,15 +68,15 @@ class _Demand(NamedTuple):
     ``put`` are the instructions that a generation has for what no state mends.
     """
 
-    vm: int | None = None
-    lgkm: int | None = None
+    waits: tuple[tuple[str, int], ...] = ()
     states: int = 0
     put: tuple[str, ...] = ()
 
     @property
     def asked(self) -> set[str]:
-        """The fields that ask for something."""
-        return {name for name, value in self._asdict().items() if value != _NOTHING._asdict()[name]}
+        """The counters that it waits for, and the fields that ask for something."""
+        fields = {name for name in ("states", "put") if getattr(self, name)}
+        return fields | {counter for counter, _ in self.waits}
 
 
 #: Operation of the given program → what goes before it.
@@ -114,7 +113,7 @@ def fix(
     """
     source = listing_source(text, name, llvm, options=options)
     program = source.program
-    if not program.family.wait_states:
+    if not program.family.wait_states or program.family.counters is None:
         raise UnsupportedError(
             f"{name}: no rules for wait states and waits of {program.co.target.name} "
             f"(there are for {' and '.join(with_wait_states())})"
@@ -152,6 +151,8 @@ class _Repair:
     def __init__(self, source: Source, advice: bool) -> None:
         self.source, self.advice = source, advice
         self.program = program = source.program
+        assert program.family.counters is not None
+        self.counters = program.family.counters
         allowed = allowed_rules(source)[0]
         self.allowed = {
             (rule, line)
@@ -170,7 +171,7 @@ class _Repair:
         self.raised = {
             index
             for index, item in enumerate(program.instructions)
-            if item.mnemonic in (_MNEMONIC_NOP, _MNEMONIC_WAIT)
+            if (item.mnemonic == _MNEMONIC_NOP or item.mnemonic in self.counters.waits)
             and index + 1 not in starts
             and self.lines.statement(index) is not None
         }
@@ -210,7 +211,7 @@ class _Repair:
             CoasmError: it does not come to an end.
         """
         demands: _Demands = {}
-        for find, fields in ((self._waits, ("vm", "lgkm")), (self._states, ("states", "put"))):
+        for find, fields in ((self._waits, self.counters.names), (self._states, ("states", "put"))):
             far: set[int] = set()
             for _ in range(_ROUNDS):
                 made = self.made(demands)
@@ -244,7 +245,7 @@ class _Repair:
                 return
             weaker = dict(demands)
             for user, field in knobs:
-                weaker[user] = _weaker(weaker[user], field)
+                weaker[user] = _weaker(weaker[user], field, self.counters)
             missing = find(self.made(weaker), False)
             if not missing:
                 demands.update(weaker)
@@ -266,7 +267,7 @@ class _Repair:
             assert finding.fix is not None
             user = self.at[finding.place.address]
             producer = self.at[finding.producer.address]
-            demand = _Demand(finding.fix.vmcnt, finding.fix.lgkmcnt)
+            demand = _Demand(finding.fix.waits)
             found += self._missing(finding.rule, producer, user, demand, finding.level)
         return found
 
@@ -286,7 +287,7 @@ class _Repair:
             at = made.origin[reread.consumer]
             assert at is not None
             found += self._missing("sgpr-reread", at, at, _Demand(put=(reread.instruction,)), ERROR)
-        strict = self.advice and made.program.family.waits
+        strict = self.advice and made.program.family.counters is not None
         for finding in check_strict(made.program) if strict else ():
             if finding.rule == "soft-clause":
                 user = self.at[finding.place.address]
@@ -305,13 +306,13 @@ class _Repair:
         """How *demand* is met: what the instruction ahead becomes, and what is put in."""
         ahead = user - 1 if user - 1 in self.raised else None
         became = None
-        added = []
+        added: list[str] = []
         states = demand.states
-        if demand.vm is not None or demand.lgkm is not None:
-            if ahead is not None and self._mnemonic(ahead) == _MNEMONIC_WAIT:
-                became = _wait_text(demand, self.program.instructions[ahead])
-            else:
-                added.append(_wait_text(demand))
+        if demand.waits:
+            left = dict(demand.waits)
+            if ahead is not None and self._mnemonic(ahead) in self.counters.waits:
+                became = _raised(self.program.instructions[ahead], left, self.counters)
+            added += wait_texts(self.counters.of(**left), self.counters)
         if ahead is not None and self._mnemonic(ahead) == _MNEMONIC_NOP and states:
             has = _simm(self.program.instructions[ahead]) + 1
             total = min(has + states, _NOP)
@@ -347,10 +348,12 @@ class _Repair:
         for index, item in enumerate(self.program.instructions):
             starts[index] = len(instructions)
             for text in added.get(index, ()):
-                instructions.append(_instruction(text, item.address))
+                instructions.append(_instruction(text, item.address, self.counters))
                 origin.append(None)
             changed = became.get(index)
-            instructions.append(item if changed is None else _instruction(changed, item.address))
+            if changed is not None:
+                item = _instruction(changed, item.address, self.counters)
+            instructions.append(item)
             origin.append(index)
         starts[len(self.program.instructions)] = len(instructions)
         blocks = [
@@ -363,7 +366,7 @@ class _Repair:
 
 def _lacking(program: Program) -> list[Finding]:
     """The findings about waits, where there are rules for those of the target."""
-    return list(check_waits(program)) if program.family.waits else []
+    return check_waits(program)
 
 
 def _together(missing: Iterable[_Missing]) -> _Demands:
@@ -382,29 +385,32 @@ def _together(missing: Iterable[_Missing]) -> _Demands:
 def _more(before: _Demand, more: _Demand) -> _Demand:
     """Both demands; the states are beside those that there were."""
     return _Demand(
-        _stricter(before.vm, more.vm),
-        _stricter(before.lgkm, more.lgkm),
+        tuple(_stricter(dict(before.waits), more.waits).items()),
         before.states + more.states,
         before.put + more.put,
     )
 
 
-def _stricter(one: int | None, other: int | None) -> int | None:
-    return min((count for count in (one, other) if count is not None), default=None)
+def _stricter(one: dict[str, int], other: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """What waits for both."""
+    found = dict(one)
+    for counter, count in other:
+        found[counter] = min(count, found.get(counter, count))
+    return found
 
 
-def _weaker(demand: _Demand, field: str) -> _Demand:
+def _weaker(demand: _Demand, field: str, counters: Counters) -> _Demand:
     if field == "put":
         return demand._replace(put=demand.put[:-1])
     if field == "states":
         return demand._replace(states=demand.states - 1)
-    if field == "vm":
-        return demand._replace(vm=_one_more(demand.vm, VM_MAX))
-    return demand._replace(lgkm=_one_more(demand.lgkm, LGKM_MAX))
-
-
-def _one_more(count: int | None, most: int) -> int | None:
-    return None if count is None or count >= most else count + 1
+    most = counters.most[counters.names.index(field)]
+    waits = [
+        (counter, count + (counter == field))
+        for counter, count in demand.waits
+        if counter != field or count < most
+    ]
+    return demand._replace(waits=tuple(waits))
 
 
 def _simm(item: Instruction) -> int:
@@ -416,30 +422,26 @@ def _nops(states: int) -> list[str]:
     return [f"{_MNEMONIC_NOP} {size - 1}" for size in sizes]
 
 
-def _wait_text(demand: _Demand, over: Instruction | None = None) -> str:
-    """The s_waitcnt for *demand*, which keeps to what the wait *over* asks for."""
-    vm, lgkm, exp = demand.vm, demand.lgkm, None
-    if over is not None:
-        own, own_exp = waits_of(over.data), _simm(over) >> 4 & 7
-        vm, lgkm = _stricter(vm, own.vm), _stricter(lgkm, own.lgkm)
-        exp = own_exp if own_exp <= _EXP_MAX else None
-    counts = (("vmcnt", vm), ("expcnt", exp), ("lgkmcnt", lgkm))
-    named = [f"{name}({count})" for name, count in counts if count is not None]
-    return " ".join([_MNEMONIC_WAIT, *named])
+def _raised(ahead: Instruction, left: dict[str, int], counters: Counters) -> str | None:
+    """The wait *ahead* when it also waits for what of *left* it can, which is taken from there."""
+    fields = counters.waits[ahead.mnemonic]
+    has = zip(counters.names, waits_of(ahead.mnemonic, ahead.data, counters) or (), strict=True)
+    wanted = [(counter, left.pop(counter)) for counter in fields if counter in left]
+    if not wanted:
+        return None
+    own = {counter: count for counter, count in has if count is not None}
+    return wait_text(ahead.mnemonic, _stricter(own, wanted), counters)
 
 
-def _instruction(text: str, address: int) -> Instruction:
-    """What is put in as the rules see it; s_nop and s_waitcnt by their encodings, SOPP."""
-    if text.split(" ")[0] not in (_MNEMONIC_NOP, _MNEMONIC_WAIT):
-        return Instruction(address, bytes(4), text)
-    if text.startswith(_MNEMONIC_NOP):
-        word = 0xBF800000 | int(text.split()[1])
-    else:
-        counts = {name: int(count) for name, count in re.findall(r"(\w+)\((\d+)\)", text)}
-        vm, lgkm = counts.get("vmcnt", VM_MAX + 1), counts.get("lgkmcnt", LGKM_MAX + 1)
-        exp = counts.get("expcnt", _NO_EXP)
-        word = 0xBF8C0000 | vm & 15 | (vm >> 4) << 14 | exp << 4 | lgkm << 8
-    return Instruction(address, word.to_bytes(4, "little"), text)
+def _instruction(text: str, address: int, counters: Counters) -> Instruction:
+    """What is put in as the rules see it; nops and waits with SIMM16."""
+    mnemonic = text.split(" ")[0]
+    simm = 0
+    if mnemonic in counters.waits:
+        simm = simm_of(text, counters)
+    elif mnemonic == _MNEMONIC_NOP:
+        simm = int(text.split()[1])
+    return Instruction(address, simm.to_bytes(4, "little"), text)
 
 
 def _write(source: Source, repair: _Repair, demands: _Demands) -> tuple[str, tuple[Change, ...]]:
@@ -476,9 +478,9 @@ def _check(name: str, got: Program, wanted: Program) -> None:
         CoasmError: it is not.
     """
     both = zip(got.instructions, wanted.instructions, strict=False)
-    plain = (_MNEMONIC_NOP, _MNEMONIC_WAIT)
+    plain = (_MNEMONIC_NOP, *(wanted.family.counters.waits if wanted.family.counters else ()))
     if len(got.instructions) != len(wanted.instructions) or any(
-        one.mnemonic != other.mnemonic or (one.mnemonic in plain and one.data != other.data)
+        one.mnemonic != other.mnemonic or (one.mnemonic in plain and one.data[:2] != other.data[:2])
         for one, other in both
     ):
         raise CoasmError(

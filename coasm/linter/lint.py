@@ -151,7 +151,7 @@ def _unjudged(program: Program) -> Iterator[str]:
         )
     if len(program.undecoded) > _NOTED:
         yield f"{len(program.undecoded) - _NOTED:,} more such places"
-    if not program.family.waits:
+    if program.family.counters is None:
         name = program.co.target.name
         what = "waits" if program.family.wait_states else "wait states and waits"
         yield f"no rules for {what} of {name}; everything else was checked"
@@ -197,7 +197,7 @@ def _of_share(program: Program, advice: bool, share: int, shares: int) -> Iterat
 
             yield from check_states(part)
             yield from check_rereads(part)
-        if program.family.waits:
+        if program.family.counters is not None:
             from coasm.linter.strict import check_strict
             from coasm.linter.waits import check_waits
 

@@ -136,7 +136,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
         **finding._asdict(),
         "place": finding.place._asdict(),
         "producer": finding.producer._asdict() if finding.producer else None,
-        "fix": finding.fix._asdict() if finding.fix else None,
+        "fix": {**finding.fix._asdict(), "waits": dict(finding.fix.waits)} if finding.fix else None,
     }
 
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from coasm.counters import Counters, Waits
 from coasm.flow.cfg import Block
 from coasm.flow.forward import forward
 from coasm.isa.flow import flow_of
 from coasm.isa.kinds import is_a
-from coasm.isa.waits import LGKM_MAX, VM_MAX, Waits, counted_in, waits_of
+from coasm.isa.table import opcode
+from coasm.isa.waits import counted_as, strictest, wait_texts, waits_of
 from coasm.linter.findings import Finding, Fix
 from coasm.linter.operation import EXEC_BITS, M0_BIT, SGPRS, VGPRS, Operation, kind, named
 from coasm.linter.program import Program
@@ -23,9 +25,8 @@ from coasm.linter.rules import RULES
 
 __all__ = ["check_strict"]
 
-_COUNTERS = (("vmcnt", ("vm", "flat")), ("lgkmcnt", ("lds", "scalar", "flat")))
-_MOST = (VM_MAX + 1, LGKM_MAX + 1)
-_IN_ORDER = ("vm", "lds")
+#: Kinds of operations on LDS that may do more than give a result.
+_OF_LDS = ("lds", "gds")
 _REGISTERS = VGPRS | SGPRS | M0_BIT | EXEC_BITS
 _LDS_DMA, _VMEM, _SMEM = kind("lds_dma"), kind("vmem"), kind("smem")
 #: Where other waves, or who comes after this one, may depend on what has ended.
@@ -35,28 +36,40 @@ _UNKNOWN = -1
 #: Instructions behind a wait that are looked at for a use, on all ways together.
 _LOOKS = 2000
 
-#: Operation → how many of each counter came after it, at least (None: it is in).
-_State = dict[int, tuple[int | None, int | None]]
+#: Operation → how many of each counter came after it, at least (None: it does not count, or is in).
+_State = dict[int, Waits]
 
 
 class _Facts(NamedTuple):
-    """Of each operation: its queue, the registers that its result goes to, what it waits for.
+    """Of each operation: its kind, the orders it ends in, its result, what it waits for.
 
     ``ordering``: the operations that do more than give a result.
     """
 
-    queues: Sequence[str]
+    counters: Counters
+    kinds: Sequence[str]
+    orders: Sequence[Waits]
     results: Sequence[int]
     waits: dict[int, Waits]
     ordering: frozenset[int]
 
+    def most(self, counter: int) -> int:
+        """What no count reaches that is waited for."""
+        return self.counters.most[counter] + 1
+
+    def in_order(self, index: int) -> bool:
+        return -1 not in self.orders[index]
+
 
 def check_strict(program: Program) -> list[Finding]:
     """Findings of ``wait-strict`` and ``soft-clause``, all of them advice."""
-    facts = _facts(program)
+    counters = program.family.counters
+    if counters is None:
+        return sorted(_clauses(program), key=lambda f: f.place.address)
+    facts = _facts(program, counters)
     entries = forward(
         program.graph.follows,
-        _entries(program),
+        _entries(program, counters),
         lambda number, entry: _leaving(facts, program.blocks[number], entry),
         _merge,
     )
@@ -71,29 +84,39 @@ def check_strict(program: Program) -> list[Finding]:
     return sorted([*found, *_clauses(program)], key=lambda f: f.place.address)
 
 
-def _facts(program: Program) -> _Facts:
+def _facts(program: Program, counters: Counters) -> _Facts:
     operations = program.operations
-    queues = [counted_in(operation.base) for operation in operations]
+    kinds = [_kind(operation, program.family.instructions, counters) for operation in operations]
     ordering = {
         index
         for index, operation in enumerate(operations)
-        if queues[index]
+        if kinds[index]
         and (
             not operation.writes & _REGISTERS
             or is_a(operation.base, "atomic")
-            or (queues[index] == "lds" and not is_a(operation.base, "only a result of LDS"))
+            or (kinds[index] in _OF_LDS and not is_a(operation.base, "only a result of LDS"))
         )
     }
     waits = {
-        index: waits_of(program.instructions[index].data)
-        for index, operation in enumerate(operations)
-        if operation.base == "s_waitcnt"
+        index: found
+        for index, item in enumerate(program.instructions)
+        if (found := waits_of(item.mnemonic, item.data, counters)) is not None
     }
+    orders = [counters.orders[kind].of if kind else counters.none for kind in kinds]
     results = [operation.writes & _REGISTERS for operation in operations]
-    return _Facts(queues, results, waits, frozenset(ordering))
+    return _Facts(counters, kinds, orders, results, waits, frozenset(ordering))
 
 
-def _entries(program: Program) -> dict[int, _State]:
+def _kind(operation: Operation, instructions: str, counters: Counters) -> str:
+    """The kind of operation that counts by every reading."""
+    described = opcode(operation.base, instructions)
+    assert described is not None  # else there is no operation
+    returns = bool(operation.writes & _REGISTERS)
+    kind = counted_as(described, returns=returns, gds="gds" in operation.modifiers)
+    return kind if kind in counters.kinds and kind not in counters.disputed else ""
+
+
+def _entries(program: Program, counters: Counters) -> dict[int, _State]:
     """What may be out where each block begins, before anything of the program has run."""
     kernels = {kernel.name for kernel in program.kernels}
     follow = {following for block in program.blocks for following in block.follows}
@@ -102,22 +125,19 @@ def _entries(program: Program) -> dict[int, _State]:
         starts_clean = program.entries.get(number) in kernels
         begins = not starts_clean and (number not in follow or number in program.entries)
         unknown = program.blocks[number].resumes or begins
-        entries[number] = {_UNKNOWN: (0, 0)} if unknown else {}
+        entries[number] = {_UNKNOWN: (0,) * len(counters.bits)} if unknown else {}
     return entries
 
 
 def _merge(known: _State, new: _State) -> _State:
     merged = known
     for index, counts in new.items():
-        before = known.get(index, (None, None))
-        after = tuple(
-            one if other is None else other if one is None else min(one, other)
-            for one, other in zip(before, counts, strict=True)
-        )
+        before = known.get(index)
+        after = counts if before is None else strictest(before, counts)
         if after != before:
             if merged is known:
                 merged = dict(known)
-            merged[index] = after[0], after[1]
+            merged[index] = after
     return merged
 
 
@@ -130,33 +150,33 @@ def _leaving(facts: _Facts, block: Block, entry: _State) -> _State:
 
 def _step(facts: _Facts, index: int, state: _State) -> None:
     """What is out behind operation *index*."""
-    queue = facts.queues[index]
-    if queue:
-        vm, lgkm = (queue in queues for _, queues in _COUNTERS)
-        for other, (v, k) in state.items():
-            state[other] = (
-                None if v is None else min(v + vm, _MOST[0]),
-                None if k is None else min(k + lgkm, _MOST[1]),
+    orders = facts.orders[index]
+    if facts.kinds[index]:
+        for other, counts in state.items():
+            state[other] = tuple(
+                n if n is None or order is None else min(n + 1, facts.most(at))
+                for at, (n, order) in enumerate(zip(counts, orders, strict=True))
             )
-        state[index] = 0 if vm else None, 0 if lgkm else None
+        state[index] = tuple(None if order is None else 0 for order in orders)
     waits = facts.waits.get(index)
     if waits is None:
         return
-    for counter in (0, 1):
-        for other in _covered(facts, counter, waits[counter], state):
-            counts = list(state[other])
-            counts[counter] = None
-            state[other] = counts[0], counts[1]
-    for other in [other for other, counts in state.items() if counts == (None, None)]:
+    for counter, count in enumerate(waits):
+        for other in _covered(facts, counter, count, state):
+            counts = state[other]
+            state[other] = (*counts[:counter], None, *counts[counter + 1 :])
+    for other in [other for other, counts in state.items() if counts == facts.counters.none]:
         del state[other]
 
 
 def _unordered(facts: _Facts, counter: int, state: _State) -> bool:
     """Whether something is out that may end before what was issued before it."""
-    return any(
-        counts[counter] is not None and (index == _UNKNOWN or facts.queues[index] not in _IN_ORDER)
+    orders = {
+        -1 if index == _UNKNOWN else facts.orders[index][counter]
         for index, counts in state.items()
-    )
+        if counts[counter] is not None
+    }
+    return len(orders) > 1 or -1 in orders
 
 
 def _covered(facts: _Facts, counter: int, count: int | None, state: _State) -> dict[int, int]:
@@ -177,8 +197,7 @@ def _judge(
     waits = facts.waits[index]
     enough: list[int | None] = list(waits)
     first: tuple[int, int | None, int] | None = None
-    for counter in (0, 1):
-        count = waits[counter]
+    for counter, count in enumerate(waits):
         covered = _covered(facts, counter, count, state)
         if count is None or not covered:
             continue
@@ -193,14 +212,10 @@ def _judge(
         return
     parts = [
         f"{name} {f'could be {now}' if now is not None else 'needs no wait'}"
-        for (name, _), was, now in zip(_COUNTERS, waits, enough, strict=True)
+        for name, was, now in zip(facts.counters.names, waits, enough, strict=True)
         if was != now
     ]
-    kept = " ".join(
-        f"{name}({count})"
-        for (name, _), count in zip(_COUNTERS, enough, strict=True)
-        if count is not None
-    )
+    kept = ", ".join(wait_texts(tuple(enough), facts.counters))
     finding = RULES["wait-strict"].finding(
         "weaker" if kept else "none",
         program.name_at(index),
@@ -254,7 +269,7 @@ def _would_do(
                 todo.append(then)
     if not needed:
         return None
-    return 0 if unordered else min(min(needed), _MOST[counter] - 1)
+    return 0 if unordered else min(min(needed), facts.most(counter) - 1)
 
 
 def _meet(
@@ -279,23 +294,23 @@ def _meet(
         ended = {
             one
             for one in pending
-            if not count or (covered[one] + issued >= count and facts.queues[one] in _IN_ORDER)
+            if not count or (covered[one] + issued >= count and facts.in_order(one))
         }
         return frozenset(), pending - ended, 0
-    queue = facts.queues[index]
+    kind = facts.kinds[index]
     touched = operation.reads | operation.writes
     used = set()
     replaced = set()
     for one in pending:
-        result, own = facts.results[one], facts.queues[one]
-        if own == "lds" and operation.kinds & _LDS_DMA:
+        result, own = facts.results[one], facts.kinds[one]
+        if own in _OF_LDS and operation.kinds & _LDS_DMA:
             used.add(one)  # what is read is about to be overwritten
         elif result & touched:
-            if own != queue or own not in _IN_ORDER or result & operation.reads:
+            if own != kind or not facts.in_order(one) or result & operation.reads:
                 used.add(one)
             elif not result & ~operation.writes:
                 replaced.add(one)
-    return frozenset(used), pending - used - replaced, int(queue in _COUNTERS[counter][1])
+    return frozenset(used), pending - used - replaced, int(facts.orders[index][counter] is not None)
 
 
 def _leaves_program(mnemonic: str) -> bool:

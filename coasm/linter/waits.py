@@ -1,23 +1,26 @@
 """Wait counters over the control-flow graph: what may still be out where a register is used.
 
-An operation of a counter is out until a wait has covered it on every way to a place. VMEM and DS
-end in their order, so a count covers all but the youngest; SMEM, messages and FLAT end in any, and
-only 0 covers them and what is out beside them. Source: LLVM's SIInsertWaitcnts.cpp and the CDNA3
-and CDNA4 ISA guides, section 4.4; each case was measured with LLVM 22's ``si-insert-waitcnts``.
+An operation of a counter is out until a wait has covered it on every way to a place. Those of one
+order (:mod:`coasm.counters`) end as they were issued, so a count covers all but the youngest; where
+what is out has no order, or has several, only 0 covers it. Source: LLVM's SIInsertWaitcnts.cpp and
+the ISA guides; each case was measured with LLVM 22's ``si-insert-waitcnts``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, reduce
 from itertools import accumulate
 from operator import or_, sub
 from typing import NamedTuple
 
+from coasm.counters import Counters, Orders, Waits
 from coasm.flow.cfg import Block
 from coasm.flow.forward import forward
+from coasm.isa import SCC, Word
 from coasm.isa.kinds import is_a
-from coasm.isa.waits import LGKM_MAX, VM_MAX, Waits, counted_at_most, counted_in, waits_of
+from coasm.isa.table import opcode
+from coasm.isa.waits import counted_as, strictest, wait_texts, waits_of
 from coasm.linter.findings import ADVICE, ERROR, Finding, Fix
 from coasm.linter.operation import EXEC_BITS, M0_BIT, SGPRS, VGPRS, Operation, kind, named
 from coasm.linter.program import Program
@@ -28,31 +31,40 @@ from coasm.linter.rules.waits import (
     OLD,
     OLD_FOR_MFMA,
     OLDEST,
+    PIPELINED,
+    REPLAYED,
     UNREAD,
 )
 from coasm.linter.states import states_of
+from coasm.target import Family
 
 __all__ = ["check_waits"]
 
-_LDS_DMA, _DS, _WAIT, _BARRIER = kind("lds_dma"), kind("ds"), kind("wait"), kind("barrier")
+_LDS_DMA, _DS = kind("lds_dma"), kind("ds")
 _MFMA, _LOAD, _NO_VM = kind("mfma"), kind("load"), kind("ds flat")
-_REGISTERS = VGPRS | SGPRS | M0_BIT | EXEC_BITS
-#: The rule of a result that is used too early, by the queue that it is in.
-_RULES = {"vm": "vmem-wait", "lds": "lds-wait", "scalar": "smem-wait", "flat": "flat-wait"}
-#: Their results come in the order in which they were asked for.
-_IN_ORDER = ("vm", "lds")
+_SCC_BIT = 1 << SCC
+_REGISTERS = VGPRS | SGPRS | M0_BIT | EXEC_BITS | _SCC_BIT
+#: The rule of a result that is used too early, by the kind of operation.
+_RULES = {
+    **dict.fromkeys(("load", "store", "sample", "bvh", "async"), "vmem-wait"),
+    **dict.fromkeys(("lds", "gds", "parameter"), "lds-wait"),
+    **dict.fromkeys(("scalar", "message", "scc"), "smem-wait"),
+    **dict.fromkeys(("flat load", "flat store"), "flat-wait"),
+}
+#: The orders that nothing else is out beside: stores alone need not be followed there.
+_ALONE = ("memory", "store", "load")
+_FLAT = ("flat load", "flat store")
 
 
 class _Out(NamedTuple):
-    """An operation that may be out: what each count of :class:`_Now` was when it was issued.
+    """An operation that may be out: what the counts of :class:`_Now` were when it was issued.
 
-    ``vm`` and ``lgkm`` are None where it does not count there or is in. ``own`` counts what ends in
-    the same order, and is None where its queue has none.
+    ``at``: of each counter, None where it does not count there or is in. ``own``: of the order that
+    it ends in there, None where it has none.
     """
 
-    vm: int | None
-    lgkm: int | None
-    own: int | None
+    at: tuple[int | None, ...]
+    own: tuple[int | None, ...]
     sure: int
     time: int
 
@@ -60,15 +72,13 @@ class _Out(NamedTuple):
 class _Now(NamedTuple):
     """How many operations have been issued, from anywhere on: differences alone matter.
 
-    ``vm`` and ``lgkm``: what counts in each counter. ``vm_only`` and ``lds``: what is in those
-    queues. ``sure``: what counts in vmcnt by every reading (:mod:`coasm.isa.waits`). ``time`` is in
-    units of four clocks, at least: a wait state for each instruction, its passes for an MFMA.
+    ``counts``: what counts in each counter. ``ordered``: what is in each order. ``sure``: what
+    counts in the first counter by every reading. ``time`` is in units of four clocks, at least: a
+    wait state for each instruction, its passes for an MFMA.
     """
 
-    vm: int
-    lgkm: int
-    vm_only: int
-    lds: int
+    counts: tuple[int, ...]
+    ordered: tuple[int, ...]
     sure: int
     time: int
 
@@ -77,17 +87,18 @@ class _State(NamedTuple):
     """What may be at a place. Sets of operations are integers, with the bits of :class:`_Facts`.
 
     ``out``: what may be out, by index, as seen from ``now``; it is not changed, but replaced.
-    ``issued`` are its bits, ``registers`` wait for it. ``landed``: what a wait has covered on some
-    way. ``passed``: what was out at a barrier. ``unread``: results that nothing has read;
-    ``unread_registers`` has the registers they are in, and may have others. ``shadowing``: what was
-    issued over such a result. ``shared``: what was put into LDS before a barrier. ``crossed``:
-    writes to LDS that were out at the last barrier.
+    ``issued`` are its bits, ``registers`` wait for it, ``sources`` are still to be read by it.
+    ``landed``: what a wait has covered on some way. ``passed``: what was out at a barrier.
+    ``unread``: results that nothing has read; ``unread_registers`` has the registers they are in,
+    and may have others. ``shadowing``: what was issued over such a result. ``shared``: what was put
+    into LDS before a barrier. ``crossed``: writes to LDS that were out at the last barrier.
     """
 
     out: dict[int, _Out]
     now: _Now
     issued: int = 0
     registers: int = 0
+    sources: int = 0
     landed: int = 0
     passed: int = 0
     unread: int = 0
@@ -97,25 +108,33 @@ class _State(NamedTuple):
     crossed: int = 0
 
 
-_NOTHING = _State({}, _Now(0, 0, 0, 0, 0, 0))
-
-
 class _Event(NamedTuple):
     """An instruction that the counters count, that waits, or that is a barrier.
 
-    ``plain`` operations count and do nothing else: stores to memory, of which many may be out.
-    ``disputed``: it counts by one of two readings alone.
+    ``kind`` is that of the operation, ``orders`` what it ends in. ``result`` are the registers that
+    it writes when it ends, ``sources`` those that it may read until then. ``asks``: what must be in
+    before it. ``plain`` operations count and do nothing else: stores to memory, of which many may
+    be out. ``disputed``: it counts by one of two readings alone.
     """
 
-    queue: str
+    kind: str
+    orders: Orders | None
     result: int
+    sources: int
     wait: bool
-    barrier: bool
+    asks: Waits | None
+    begins_barrier: bool
+    ends_barrier: bool
     disputed: bool
     plain: bool
     reads_lds: bool
     writes_lds: bool
     to_lds: bool
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether those of its kind end in the order of their issue by all of their counters."""
+        return self.orders is not None and all(self.orders.of[at] != -1 for at in self.orders.ends)
 
 
 class _Step(NamedTuple):
@@ -123,6 +142,7 @@ class _Step(NamedTuple):
 
     reads: int
     touches: int
+    writes: int
     time: int
     event: _Event | None
 
@@ -134,9 +154,12 @@ class _Facts:
     are the bits of DS operations and of LDS-DMA, ``puts`` both.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, counters: Counters) -> None:
         self.operations = program.operations
-        self.steps = [_step(operation) for operation in self.operations]
+        self.counters = counters
+        self.drained = [at for at, name in enumerate(counters.names) if name in counters.drained]
+        self.family = family = program.family
+        self.steps = [_step(operation, family, counters) for operation in self.operations]
         self.clock = list(accumulate((step.time for step in self.steps), initial=0))
         self.waits: dict[int, Waits] = {}
         self.bits: dict[int, int] = {}
@@ -145,25 +168,40 @@ class _Facts:
         #: Register → the bits of what it waits for; and of several, as they were asked for.
         self._into: dict[int, int] = {}
         self._into_any: dict[int, int] = {}
+        self._of_sources: dict[int, int] = {}
         for index, step in enumerate(self.steps):
             event = step.event
             if event is None or event.plain:
                 continue
             if event.wait:
-                self.waits[index] = waits_of(program.instructions[index].data)
-            if event.queue:
+                item = program.instructions[index]
+                self.waits[index] = waits_of(item.mnemonic, item.data, counters) or counters.none
+            if event.kind:
                 bit = self.bits[index] = 1 << len(self.indexes)
                 self.indexes.append(index)
                 self.writes_lds |= bit if event.writes_lds else 0
                 self.to_lds |= bit if event.to_lds else 0
                 for register in _ones(event.result):
                     self._into[register] = self._into.get(register, 0) | bit
+                for register in _ones(event.sources):
+                    self._of_sources[register] = self._of_sources.get(register, 0) | bit
         self.puts = self.writes_lds | self.to_lds
 
     def event(self, index: int) -> _Event:
         event = self.steps[index].event
         assert event is not None
         return event
+
+    def orders(self, index: int) -> Orders:
+        orders = self.event(index).orders
+        assert orders is not None
+        return orders
+
+    def load_wait(self, index: int, behind: int) -> Waits:
+        """The wait for a load to LDS that has so many behind it."""
+        (counter, *_) = self.orders(index).ends
+        count = min(behind, self.counters.most[counter])
+        return tuple(count if at == counter else None for at in range(len(self.counters.bits)))
 
     def into(self, registers: int) -> int:
         """The operations, as bits, whose results go to any of *registers*."""
@@ -175,6 +213,10 @@ class _Facts:
                 bits |= self._into.get(register, 0)
             self._into_any[registers] = bits
         return bits
+
+    def reading(self, registers: int) -> int:
+        """The operations, as bits, that may still read any of *registers*."""
+        return reduce(or_, (self._of_sources.get(one, 0) for one in _ones(registers)), 0)
 
     def of(self, bits: int) -> Iterator[int]:
         """The indexes of the operations with *bits*."""
@@ -219,8 +261,8 @@ class _Seen:
         """A DS operation reads or writes LDS."""
         facts = counters.facts
         for producer in facts.of(counters.issued & facts.to_lds):
-            if counters.out[producer].vm is not None:
-                count = counters.surely_behind(producer)
+            count = counters.behind_load(producer)
+            if count is not None:
                 user, least = self.during.get(producer, (index, count))
                 self.during[producer] = user, min(least, count)
         self.late |= counters.landed
@@ -229,7 +271,9 @@ class _Seen:
         """A DS operation reads LDS."""
         facts = counters.facts
         for write in facts.of(counters.crossed):
-            self.early.append(_Early("lds-barrier", ADVICE, index, write, 0, Waits(None, 0)))
+            orders = facts.orders(write)
+            needs = tuple(0 if at in orders.ends else None for at in range(len(orders.of)))
+            self.early.append(_Early("lds-barrier", ADVICE, index, write, 0, needs))
         counters.crossed = 0
         self.shared |= counters.shared
         for producer in facts.of(counters.landed & facts.puts & ~counters.shared):
@@ -241,18 +285,26 @@ def check_waits(program: Program) -> list[Finding]:
 
     Only the first use of each is a finding: behind it the operation counts as waited for.
     """
-    facts = _Facts(program)
+    counters = program.family.counters
+    if counters is None:
+        return []
+    facts = _Facts(program, counters)
     seen: dict[int, _Seen] = {}
+    nothing = _State({}, _Now((0,) * len(counters.bits), (0,) * len(counters.order_names), 0, 0))
 
     def transfer(number: int, entry: _State) -> _State:
         seen[number], leaving = _walk(facts, program.blocks[number], entry)
         return leaving
 
-    forward(program.graph.follows, dict.fromkeys(program.reached, _NOTHING), transfer, _merge)
+    def merge(known: _State, new: _State) -> _State:
+        return _merge(facts, known, new)
+
+    forward(program.graph.follows, dict.fromkeys(program.reached, nothing), transfer, merge)
     blocks = [seen[number] for number in sorted(seen)]
     early = [item for block in blocks for item in block.early]
     early += _lds_early(program, facts, blocks)
-    return [_finding(program, item) for item in sorted(early, key=lambda e: (e.user, e.producer))]
+    early.sort(key=lambda e: (e.user, e.producer))
+    return [_finding(program, counters, item) for item in early]
 
 
 def _lds_early(program: Program, facts: _Facts, blocks: Sequence[_Seen]) -> Iterator[_Early]:
@@ -269,29 +321,79 @@ def _lds_early(program: Program, facts: _Facts, blocks: Sequence[_Seen]) -> Iter
         alone = {**block.alone, **alone} if block.alone else alone
     for producer, (user, count) in during.items():
         if not facts.bits[producer] & late:
-            yield _Early("lds-dma-wait", ERROR, user, producer, 0, Waits(min(count, VM_MAX), None))
+            level = ADVICE if facts.event(producer).kind in PIPELINED else ERROR
+            yield _Early("lds-dma-wait", level, user, producer, 0, facts.load_wait(producer, count))
     for producer, user in alone.items():
         if not facts.bits[producer] & shared and _has_waves(program, user):
-            yield _Early("lds-barrier", ADVICE, user, producer, 0, Waits(None, None))
+            yield _Early("lds-barrier", ADVICE, user, producer, 0, facts.counters.none)
 
 
 @lru_cache(maxsize=1 << 16)
-def _step(operation: Operation) -> _Step:
+def _step(operation: Operation, family: Family, counters: Counters) -> _Step:
     reads, touches = operation.reads, operation.reads | operation.writes
     time = operation.matrix.passes if operation.matrix else states_of(operation)
-    queue = counted_at_most(operation.base)
-    wait, barrier = bool(operation.kinds & _WAIT), bool(operation.kinds & _BARRIER)
-    if not (queue or wait or barrier):
-        return _Step(reads, touches, time, None)
-    result = operation.writes & _REGISTERS if queue else 0
-    to_lds = bool(operation.kinds & _LDS_DMA)
-    ds = bool(operation.kinds & _DS) and not is_a(operation.base, "no LDS")
-    reads_lds = ds and not is_a(operation.base, "LDS write")
-    writes_lds = ds and not is_a(operation.base, "LDS read")
-    plain = queue in _IN_ORDER and not result and not to_lds and not writes_lds
-    disputed = bool(queue) and not counted_in(operation.base)
-    event = _Event(queue, result, wait, barrier, disputed, plain, reads_lds, writes_lds, to_lds)
-    return _Step(reads, touches, time, event)
+    event = _event(operation, family, counters)
+    return _Step(reads, touches, operation.writes, time, event)
+
+
+def _event(operation: Operation, family: Family, counters: Counters) -> _Event | None:
+    name, kinds = operation.base, operation.kinds
+    described = opcode(name, family.instructions)
+    assert described is not None  # else there is no operation
+    returns = bool(operation.writes & _REGISTERS)
+    counted = counted_as(described, returns=returns, gds="gds" in operation.modifiers)
+    orders = counters.orders.get(counted)
+    counted = counted if orders else ""
+    wait = name in counters.waits or name in counters.all
+    begins, ends = is_a(name, "barrier begins"), is_a(name, "barrier ends")
+    asks = _asks(operation, family, counters)
+    if not (counted or wait or begins or ends or asks):
+        return None
+    result = operation.writes & _REGISTERS if counted else 0
+    sources = _sources(operation, counted) if orders is not None and orders.sources else 0
+    to_lds = bool(kinds & _LDS_DMA)
+    ds = bool(kinds & _DS) and not is_a(name, "no LDS")
+    reads_lds = ds and not is_a(name, "LDS write")
+    writes_lds = ds and not is_a(name, "LDS read")
+    plain = (
+        not family.barrier_waits
+        and not (result or sources or to_lds or writes_lds or wait or begins or ends or asks)
+        and orders is not None
+        and all(order is None or counters.order_names[order] in _ALONE for order in orders.of)
+    )
+    return _Event(
+        counted,
+        orders,
+        result,
+        sources,
+        wait,
+        asks,
+        begins,
+        ends,
+        counted in counters.disputed,
+        plain,
+        reads_lds,
+        writes_lds,
+        to_lds,
+    )
+
+
+def _sources(operation: Operation, counted: str) -> int:
+    """The registers that an operation may read some time after its issue."""
+    reads = operation.reads & ~operation.writes
+    return reads & (VGPRS if counted in ("export", "gds") else VGPRS | SGPRS)
+
+
+def _asks(operation: Operation, family: Family, counters: Counters) -> Waits | None:
+    """What has to be in before an instruction. Source: LLVM, generateWaitcntInstBefore."""
+    if family.barrier_waits and is_a(operation.base, "barrier begins"):
+        return (0,) * len(counters.bits)
+    if is_a(operation.base, "message") and any(
+        isinstance(operand, Word) and "MSG_GS_DONE" in operand.text
+        for operand in operation.operands
+    ):
+        return counters.of(vmcnt=0)
+    return None
 
 
 def _has_waves(program: Program, index: int) -> bool:
@@ -304,43 +406,47 @@ def _has_waves(program: Program, index: int) -> bool:
     return False
 
 
-def _merge(known: _State, new: _State) -> _State:
+def _merge(facts: _Facts, known: _State, new: _State) -> _State:
     """What may be where two ways meet: the youngest of each."""
-    out, now = _merged_out(known, new)
+    out, now = _merged_out(facts, known, new)
     sets = tuple(map(or_, known[2:], new[2:]))
     if out is known.out and sets == known[2:]:
         return known
     return _State(out, now, *sets)
 
 
-def _merged_out(known: _State, new: _State) -> tuple[dict[int, _Out], _Now]:
+def _merged_out(facts: _Facts, known: _State, new: _State) -> tuple[dict[int, _Out], _Now]:
     """The youngest of what may be out on both ways, as seen from a common now."""
     if not new.out:
         return known.out, known.now
     if not known.out:
         return new.out, new.now
-    vm, lgkm, vm_only, lds, sure, time = map(sub, known.now, new.now)
-    if new.out is known.out and max(vm, lgkm, vm_only, lds, sure, time) <= 0:
+    counts = tuple(map(sub, known.now.counts, new.now.counts))
+    ordered = tuple(map(sub, known.now.ordered, new.now.ordered))
+    sure, time = known.now.sure - new.now.sure, known.now.time - new.now.time
+    later = max(*counts, *ordered, sure) > 0
+    if new.out is known.out and not later and time <= 0:
         return known.out, known.now
     oldest = known.now.time - OLDEST  # what is older is not told apart
-    later = max(vm, lgkm, vm_only, lds, sure) > 0
     out = known.out
     for index, at in new.out.items():
         before = out.get(index)
         if before is at and not later and (time <= 0 or at.time + time <= oldest):
             continue
+        of = facts.orders(index).of
         after = _Out(
-            None if at.vm is None else at.vm + vm,
-            None if at.lgkm is None else at.lgkm + lgkm,
-            None if at.own is None else at.own + (vm_only if at.lgkm is None else lds),
+            tuple(n if n is None else n + more for n, more in zip(at.at, counts, strict=True)),
+            tuple(
+                n if n is None else n + ordered[order or 0]
+                for n, order in zip(at.own, of, strict=True)
+            ),
             at.sure + sure,
             at.time + time,
         )
         if before is not None:
             after = _Out(
-                _later(before.vm, after.vm),
-                _later(before.lgkm, after.lgkm),
-                _later(before.own, after.own),
+                tuple(map(_later, before.at, after.at)),
+                tuple(map(_later, before.own, after.own)),
                 max(before.sure, after.sure),
                 max(before.time, after.time) if after.time > oldest else before.time,
             )
@@ -358,46 +464,36 @@ def _later(one: int | None, other: int | None) -> int | None:
     return max(one, other)
 
 
-def _younger(one: int | None, other: int | None) -> int | None:
-    if one is None or other is None:
-        return one if other is None else other
-    return min(one, other)
-
-
 def _walk(facts: _Facts, block: Block, entry: _State) -> tuple[_Seen, _State]:
     """One block: what is seen in it, and what may be out where it ends."""
     counters = _Counters(facts, entry, block.first)
     seen = _Seen()
     steps = facts.steps[block.first : block.last]
-    for index, (reads, touches, _, event) in enumerate(steps, block.first):
+    for index, (reads, touches, writes, _, event) in enumerate(steps, block.first):
+        if event is not None and event.asks is not None:
+            counters.ask(index, event, seen)
         if counters.unread_registers & reads:
             counters.read(reads)
-        if counters.registers & touches:
+        if counters.registers & touches or counters.sources & writes:
             early = counters.early(index)
             if early:
                 seen.early += early
-                counters.wait(_strictest(item.needs for item in early), repair=True)
+                counters.wait(reduce(strictest, (item.needs for item in early)), repair=True)
         if event is None:
             continue
         if event.wait:
             counters.wait(facts.waits[index])
-        elif event.barrier:
+        if event.begins_barrier:
             counters.barrier()
+        if event.ends_barrier:
+            counters.meet()
         if event.reads_lds or event.writes_lds:
             seen.uses_lds(counters, index)
         if event.reads_lds:
             seen.reads_lds(counters, index)
-        if event.queue:
+        if event.kind:
             counters.issue(index, event)
     return seen, counters.leaving(block.last)
-
-
-def _strictest(needs: Iterable[Waits]) -> Waits:
-    vm: int | None = None
-    lgkm: int | None = None
-    for need in needs:
-        vm, lgkm = _younger(vm, need.vm), _younger(lgkm, need.lgkm)
-    return Waits(vm, lgkm)
 
 
 class _Counters:
@@ -410,6 +506,7 @@ class _Counters:
             now,
             self.issued,
             self.registers,
+            self.sources,
             self.landed,
             self.passed,
             self.unread,
@@ -418,8 +515,9 @@ class _Counters:
             self.shared,
             self.crossed,
         ) = entry
-        self.vm, self.lgkm, self.vm_only, self.lds, self.sure, time = now
-        self.begin = time - facts.clock[first]
+        self.counts, self.ordered = list(now.counts), list(now.ordered)
+        self.sure = now.sure
+        self.begin = now.time - facts.clock[first]
         self.entered = self.out
 
     def time(self, index: int) -> int:
@@ -432,42 +530,73 @@ class _Counters:
         self.unread_registers &= ~registers
 
     def barrier(self) -> None:
-        """All waves of the workgroup have come here."""
+        """The wave says that it has come here."""
         self.crossed = self.issued & self.facts.writes_lds
         self.passed |= self.issued
         self.shared |= self.crossed | self.landed & self.facts.puts
 
+    def meet(self) -> None:
+        """All waves of the workgroup have come here; who came first is known."""
+        if self.registers & _SCC_BIT:
+            scc = [index for index in self.out if self.facts.event(index).kind == "scc"]
+            for index in scc:
+                self._remove(index)
+            self._update()
+
     def _unordered(self, counter: int) -> bool:
         """Whether something is out that may end before what was issued before it."""
-        return any(at.own is None and at[counter] is not None for at in self.out.values())
+        first = None
+        for index, at in self.out.items():
+            if at.at[counter] is not None:
+                order = self.facts.orders(index).of[counter]
+                if order == -1 or (first is not None and order != first):
+                    return True
+                first = order
+        return False
 
-    def _behind(self, at: _Out) -> int:
+    def _behind(self, index: int, counter: int) -> int:
         """How many came after it that end in the same order; less than none where there is none."""
-        if at.own is None:
-            return -1
-        return (self.vm_only if at.lgkm is None else self.lds) - at.own
+        own = self.out[index].own[counter]
+        order = self.facts.orders(index).of[counter]
+        return -1 if own is None or order is None else self.ordered[order] - own
 
-    def surely_behind(self, index: int) -> int:
-        """How many operations came after it that count in vmcnt by every reading."""
-        return self.sure - self.out[index].sure
+    def surely_behind(self, index: int, counter: int) -> int | None:
+        """How many operations came after it that count in *counter* by every reading.
+
+        None where it does not count there, or is in.
+        """
+        at = self.out[index]
+        issued = at.at[counter]
+        if issued is None:
+            return None
+        return self.counts[counter] - issued if counter else self.sure - at.sure
+
+    def behind_load(self, index: int) -> int | None:
+        """How many came after a load to LDS by the counter that it has; None where it is in."""
+        return self.surely_behind(index, self.facts.orders(index).ends[0])
 
     def issue(self, index: int, event: _Event) -> None:
         """Operation *index* goes out."""
-        vm = lgkm = own = None
-        if event.queue in ("vm", "flat"):
-            vm = self.vm = self.vm + 1
-            self.sure += not event.disputed
-        if event.queue in ("lds", "scalar", "flat"):
-            lgkm = self.lgkm = self.lgkm + 1
-        if event.queue == "vm":
-            own = self.vm_only = self.vm_only + 1
-        elif event.queue == "lds":
-            own = self.lds = self.lds + 1
+        assert event.orders is not None
+        of = event.orders.of
+        if self.sources and self.facts.drained:
+            self._drain(of)
+        for counter, order in enumerate(of):
+            if order is not None:
+                self.counts[counter] += 1
+                if order >= 0:
+                    self.ordered[order] += 1
+        self.sure += of[0] is not None and not event.disputed
         if event.plain:
             return
         if self.out is self.entered:
             self.out = dict(self.out)
-        self.out[index] = _Out(vm, lgkm, own, self.sure, self.time(index + 1))
+        self.out[index] = _Out(
+            tuple(None if o is None else n for n, o in zip(self.counts, of, strict=True)),
+            tuple(None if o is None or o < 0 else self.ordered[o] for o in of),
+            self.sure,
+            self.time(index + 1),
+        )
         bit, result = self.facts.bits[index], event.result
         self.issued |= bit
         landed = self.landed & ~bit
@@ -481,7 +610,45 @@ class _Counters:
         if result:
             self.unread = self.unread & ~over | bit
         self.registers |= result
+        self.sources |= event.sources
         self.unread_registers |= result
+
+    def _drain(self, of: Sequence[int | None]) -> None:
+        """Something of the orders *of* goes out: what has others has read its registers."""
+        for counter in self.facts.drained:
+            if of[counter] is None:
+                continue
+            for index, out in list(self.out.items()):
+                order = self.facts.orders(index).of[counter]
+                if out.at[counter] is not None and order != of[counter]:
+                    at = (*out.at[:counter], None, *out.at[counter + 1 :])
+                    self._change(index, None if self._is_in(index, at) else out._replace(at=at))
+        self._update()
+
+    def _read_until(self, read: int) -> None:
+        """What was issued before one that is in has read its registers, in that order.
+
+        LLVM 22 takes a wait for N loads for one of N in xcnt, stores or not.
+        """
+        for counter in self.facts.drained:
+            for index, out in list(self.out.items()):
+                own = out.own[counter]
+                if out.at[counter] is not None and own is not None and own <= read:
+                    at = (*out.at[:counter], None, *out.at[counter + 1 :])
+                    self._change(index, None if self._is_in(index, at) else out._replace(at=at))
+
+    def _change(self, index: int, out: _Out | None) -> None:
+        if out is None:
+            self._remove(index)
+            return
+        if self.out is self.entered:
+            self.out = dict(self.out)
+        self.out[index] = out
+
+    def _remove(self, index: int) -> None:
+        if self.out is self.entered:
+            self.out = dict(self.out)
+        del self.out[index]
 
     def wait(self, waits: Waits, *, repair: bool = False) -> None:
         """At most so many operations of each counter are out from here on.
@@ -490,12 +657,13 @@ class _Counters:
         """
         gone: list[int] = []
         fewer = False
+        read = 0
         for counter, count in enumerate(waits):
             if count is None:
                 continue
-            last = (self.vm, self.lgkm)[counter] - count
+            last = self.counts[counter] - count
             covered = [
-                i for i, at in self.out.items() if (n := at[counter]) is not None and n <= last
+                i for i, out in self.out.items() if (n := out.at[counter]) is not None and n <= last
             ]
             if not covered:
                 continue
@@ -503,20 +671,25 @@ class _Counters:
                 # So many of their own kind behind them cover those that end in order; LLVM waits
                 # for all where something else is out, too.
                 for index in covered:
-                    if self._behind(self.out[index]) >= count:
+                    if self._behind(index, counter) >= count:
                         self.landed |= self.facts.bits[index]
                 continue
             if self.out is self.entered:
                 self.out = dict(self.out)
             fewer = True
             for index in covered:
-                at = self.out[index]
-                if at[1 - counter] is None:
+                out = self.out[index]
+                at = (*out.at[:counter], None, *out.at[counter + 1 :])
+                if self._is_in(index, at):
                     gone.append(index)
+                    for drained in self.facts.drained:
+                        read = max(read, out.own[drained] or 0)
                     del self.out[index]
                 else:
-                    self.out[index] = at._replace(lgkm=None) if counter else at._replace(vm=None)
+                    self.out[index] = out._replace(at=at)
         if fewer:
+            if read:
+                self._read_until(read)
             self._update()
         over = self.registers
         for index in sorted(gone, reverse=True) if not repair else ():
@@ -526,42 +699,114 @@ class _Counters:
                 self.landed |= bit
             over |= result
 
+    def _is_in(self, index: int, at: tuple[int | None, ...]) -> bool:
+        """Whether nothing need wait any longer for an operation that is out *at* counters."""
+        event, orders = self.facts.event(index), self.facts.orders(index)
+        if all(at[counter] is None for counter in orders.ends):
+            return True
+        needs_end = event.result or event.to_lds or event.writes_lds
+        has_read = all(at[counter] is None for counter in orders.sources)
+        return not needs_end and bool(event.sources) and has_read
+
     def _update(self) -> None:
         """What is out has become less."""
-        self.issued = self.registers = 0
-        for index in self.out:
+        self.issued = self.registers = self.sources = 0
+        for index, out in self.out.items():
+            event = self.facts.event(index)
             self.issued |= self.facts.bits[index]
-            self.registers |= self.facts.event(index).result
+            self.registers |= event.result
+            by = self.facts.orders(index).sources
+            if event.sources and any(out.at[counter] is not None for counter in by):
+                self.sources |= event.sources
+
+    def ask(self, index: int, event: _Event, seen: _Seen) -> None:
+        """Operation *index* is only right where what it asks for is in."""
+        asks = event.asks
+        assert asks is not None
+        early = []
+        for counter, count in enumerate(asks):
+            out = [one for one, at in self.out.items() if at.at[counter] is not None]
+            if count is not None and out:
+                needs = tuple(count if at == counter else None for at in range(len(asks)))
+                rule = "barrier-wait" if event.begins_barrier else "message-wait"
+                early.append(_Early(rule, ADVICE, index, max(out), 0, needs))
+        if early:
+            seen.early.append(early[0]._replace(needs=reduce(strictest, (e.needs for e in early))))
+            self.wait(seen.early[-1].needs, repair=True)
 
     def early(self, index: int) -> list[_Early]:
-        """The operations whose result operation *index* uses too early."""
+        """The operations whose result, or whose sources, operation *index* uses too early."""
         found = []
         operation = self.facts.operations[index]
         touches = operation.reads | operation.writes
-        event = self.facts.steps[index].event
-        queue = event.queue if event is not None else ""
         for producer in self.facts.of(self.issued & self.facts.into(touches)):
-            at, own = self.out[producer], self.facts.event(producer)
-            overlap = own.result & touches
-            if queue == own.queue and queue in _IN_ORDER:
+            overlap = self.facts.event(producer).result & touches
+            if self._is_after(index, producer):
                 overlap &= operation.role("sources")  # what it only writes comes in order
-            if overlap and not self._counted_out(producer, own):
+            if overlap and not self._counted_out(producer):
                 level = self._level(producer, index, overlap)
-                vm = None if at.vm is None else self.surely_behind(producer)
-                lgkm = None if at.lgkm is None else self.lgkm - at.lgkm
-                needs = Waits(self._needed(0, vm, VM_MAX), self._needed(1, lgkm, LGKM_MAX))
-                found.append(_Early(_RULES[own.queue], level, index, producer, overlap, needs))
+                needs = self._needs(producer, self.facts.orders(producer).ends)
+                rule = _RULES[self.facts.event(producer).kind]
+                found.append(_Early(rule, level, index, producer, overlap, needs))
+        if self.sources & operation.writes:
+            found += self._overwritten(index, operation.writes, {one.producer for one in found})
         return found
 
-    def _counted_out(self, producer: int, event: _Event) -> bool:
-        """Whether more came behind than vmcnt counts: they went out because it had ended.
+    def _counted_out(self, producer: int) -> bool:
+        """Whether more came behind than the counter of memory counts: they went out because it had
+        ended.
 
         What Triton 3.9 compiles builds on it: 63 loads behind, and no wait.
         """
-        at = self.out[producer]
-        if event.queue != "vm" or at.own is None:
+        orders = self.facts.orders(producer)
+        counter = orders.ends[0]
+        order = orders.of[counter]
+        if order is None or order < 0 or len(orders.ends) > 1:
             return False
-        return min(self.surely_behind(producer), self.vm_only - at.own) > VM_MAX
+        if self.facts.counters.order_names[order] not in _ALONE:
+            return False
+        behind = self.surely_behind(producer, counter)
+        most = self.facts.counters.most[counter]
+        return behind is not None and min(behind, self._behind(producer, counter)) > most
+
+    def _overwritten(self, index: int, writes: int, known: set[int]) -> Iterator[_Early]:
+        """The operations that may still read what operation *index* writes."""
+        for producer in self.facts.of(self.issued & self.facts.reading(writes & self.sources)):
+            sources = self.facts.orders(producer).sources
+            overlap = self.facts.event(producer).sources & writes
+            if overlap and producer not in known:
+                left = [at for at in sources if not self._reads_before(index, producer, at)]
+                needs = self._needs(producer, left)
+                if any(count is not None for count in needs):
+                    names = self.facts.counters.names
+                    replays = all(names[counter] in REPLAYED for counter in sources)
+                    level = ADVICE if replays else ERROR
+                    yield _Early("source-wait", level, index, producer, overlap, needs)
+
+    def _reads_before(self, index: int, producer: int, counter: int) -> bool:
+        """Whether two operations read their registers in the order in which they were issued."""
+        event = self.facts.steps[index].event
+        orders = event.orders if event is not None else None
+        order = self.facts.orders(producer).of[counter]
+        return orders is not None and orders.of[counter] == order != -1
+
+    def _needs(self, producer: int, of: Sequence[int]) -> Waits:
+        """The wait for an operation by the counters *of* it."""
+        return tuple(
+            self._needed(counter, self.surely_behind(producer, counter)) if counter in of else None
+            for counter in range(len(self.counts))
+        )
+
+    def _is_after(self, index: int, producer: int) -> bool:
+        """Whether the results of two operations come in the order in which they were issued."""
+        event, own = self.facts.steps[index].event, self.facts.event(producer)
+        if event is None or event.kind != own.kind or not own.is_in_order:
+            return False
+        return own.kind == "lds" or not self.facts.family.loads_pass_loads
+
+    def _is_same_kind(self, index: int, kind: str) -> bool:
+        event = self.facts.steps[index].event
+        return event is not None and event.kind == kind and self.facts.event(index).is_in_order
 
     def _is_same_load(self, one: int, other: int) -> bool:
         """Whether both are a scalar load of the same address: the same comes in any order.
@@ -586,18 +831,21 @@ class _Counters:
         (mla_a8w8_qh16_qseqlen1_gqaratio16_ps, gfx950: ``s_waitcnt lgkmcnt(4)`` where 3 is needed,
         v_mfma_f32_16x16x128_f8f6f4 of a[40:47], of which a[44:47] is the next to come).
         """
-        order = self.out[producer].own
+        (counter,) = self.facts.orders(producer).ends
+        order = self.out[producer].own[counter]
         return all(
-            at.lgkm is None or at.own is None or order is None or order <= at.own
-            for at in self.out.values()
+            out.at[counter] is None or own is None or order is None or order <= own
+            for out in self.out.values()
+            for own in (out.own[counter],)
         )
 
     def _level(self, producer: int, index: int, overlap: int) -> str:
         """An error, but for what kernels that work do: see :mod:`coasm.linter.rules.waits`."""
         user = self.facts.operations[index]
         age = self.time(index) - self.out[producer].time
-        queue, bit = self.facts.event(producer).queue, self.facts.bits[producer]
-        from_lds = queue == "lds"
+        own, bit = self.facts.event(producer).kind, self.facts.bits[producer]
+        from_lds = own == "lds"
+        orders = self.facts.orders(producer)
         if (
             self.landed & self.facts.into(overlap)
             or (not overlap & user.reads and self._is_same_load(producer, index))
@@ -605,33 +853,40 @@ class _Counters:
             or (
                 # LLVM waits where the flat one may have been for LDS: what it knows to be memory
                 # ends in order with the other (hasOtherPendingVmemTypes).
-                queue == "flat"
+                own in _FLAT
                 and user.kinds & _LOAD
                 and not user.kinds & _NO_VM
                 and not overlap & user.reads
             )
             or (bit & self.shadowing and from_lds and user.kinds & _MFMA)
-            or (from_lds and self._behind(self.out[producer]) >= LDS_AT_ONCE)
+            or (from_lds and self._behind(producer, orders.ends[0]) >= LDS_AT_ONCE)
             or (from_lds and not overlap & ~user.role("ab_late") and self._is_next(producer))
             or (from_lds and age >= (OLD_FOR_MFMA if user.kinds & _MFMA else OLD))
             or (age >= UNREAD and not overlap & user.reads)
+            # Halves: _scatter_cuda.so, gfx1200: global_load_d16_hi_u8 v0 over global_load_d16_u8.
+            or (
+                self._is_same_kind(index, own)
+                and not overlap & ~user.reads
+                and not overlap & user.role("sources")
+            )
         ):
             return ADVICE
         return ERROR
 
-    def _needed(self, counter: int, behind: int | None, most: int) -> int | None:
+    def _needed(self, counter: int, behind: int | None) -> int | None:
         if behind is None:
             return None
+        most = self.facts.counters.most[counter]
         return 0 if self._unordered(counter) else min(behind, most)
 
     def leaving(self, last: int) -> _State:
         """What may be where the block ends, before *last*."""
-        sure, time = self.sure, self.time(last)
         return _State(
             self.out,
-            _Now(self.vm, self.lgkm, self.vm_only, self.lds, sure, time),
+            _Now(tuple(self.counts), tuple(self.ordered), self.sure, self.time(last)),
             self.issued,
             self.registers,
+            self.sources,
             self.landed,
             self.passed,
             self.unread,
@@ -642,16 +897,16 @@ class _Counters:
         )
 
 
-def _finding(program: Program, early: _Early) -> Finding:
-    parts = [
-        f"{name}({count})"
-        for name, count in (("vmcnt", early.needs.vm), ("lgkmcnt", early.needs.lgkm))
+def _finding(program: Program, counters: Counters, early: _Early) -> Finding:
+    wait = ", ".join(wait_texts(early.needs, counters))
+    named_counts = {
+        name: count
+        for name, count in zip(counters.names, early.needs, strict=True)
         if count is not None
-    ]
-    wait = "s_waitcnt " + " ".join(parts)
-    case, fix = early.level, Fix(0, early.needs.vm, early.needs.lgkm)
+    }
+    case = early.level
     if early.rule == "lds-barrier":
-        case = "no barrier" if early.needs.lgkm is None else "no wait"
+        case = "no wait" if named_counts else "no barrier"
     finding = RULES[early.rule].finding(
         case,
         program.name_at(early.user),
@@ -661,10 +916,6 @@ def _finding(program: Program, early: _Early) -> Finding:
     )
     return finding._replace(
         producer=program.place(early.producer),
-        needs=_strict(early.needs),
-        fix=None if early.rule == "lds-barrier" else fix,
+        needs=min(named_counts.values(), default=None),
+        fix=None if early.rule == "lds-barrier" else Fix(waits=tuple(named_counts.items())),
     )
-
-
-def _strict(waits: Waits) -> int | None:
-    return min((count for count in waits if count is not None), default=None)

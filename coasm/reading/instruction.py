@@ -11,8 +11,9 @@ from coasm.asm.code import branch_target
 from coasm.errors import UnsupportedError
 from coasm.isa import Access, Parsed, Register, access, parse, register_name
 from coasm.isa.access import roles
-from coasm.isa.table import INSTRUCTION_SETS
-from coasm.isa.waits import counted_in
+from coasm.isa.table import opcode
+from coasm.isa.waits import counters_used
+from coasm.target import counters_of
 
 __all__ = [
     "Instruction",
@@ -28,10 +29,6 @@ __all__ = [
 #: Roles of the table → what they are called here.
 _ROLES = {"d": "write", "s": "read", "x": "read-write", "k": "partial write", "-": ""}
 _GUESS = "(a guess)"
-#: The last of the instruction sets that have vmcnt and lgkmcnt and no others.
-_LAST_OF_TWO = INSTRUCTION_SETS.index("950")
-#: Queues of :mod:`coasm.isa.waits` → the counters that they count in.
-_COUNTERS = {"vm": "vmcnt", "lds": "lgkmcnt", "scalar": "lgkmcnt", "flat": "vmcnt lgkmcnt"}
 
 
 class Operand(NamedTuple):
@@ -131,16 +128,22 @@ class Instruction:
 
     @property
     def counter(self) -> str | None:
-        """The wait counters that it counts in: ``vmcnt``, ``lgkmcnt``, ``vmcnt lgkmcnt``; or None.
+        """The wait counters that it counts in: ``vmcnt``, ``vmcnt lgkmcnt``, ``loadcnt``; or None.
 
         Raises:
-            UnsupportedError: on GFX10 and later, which have others.
+            UnsupportedError: those of the target are not described.
         """
-        if INSTRUCTION_SETS.index(self.co.instruction_set) > _LAST_OF_TWO:
-            raise UnsupportedError(
-                f"the wait counters of gfx{self.co.instruction_set} are not described"
-            )
-        return _COUNTERS.get(counted_in(self.mnemonic))
+        instructions = self.co.instruction_set
+        counters = counters_of(instructions)
+        if counters is None:
+            raise UnsupportedError(f"the wait counters of gfx{instructions} are not described")
+        parsed = parsed_halves(self._decoded.text)[0]
+        found = opcode(parsed.mnemonic, instructions)
+        if found is None:
+            return None
+        returns = bool(accesses(self._decoded, instructions).writes)
+        used = counters_used(found, counters, returns=returns, gds="gds" in parsed.modifiers)
+        return " ".join(used) or None
 
     @property
     def line(self) -> str | None:

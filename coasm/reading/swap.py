@@ -21,13 +21,14 @@ from coasm.errors import UnsupportedError
 from coasm.isa.flow import flow_of
 from coasm.isa.kinds import class_of, is_a
 from coasm.isa.table import Opcode, opcode
-from coasm.isa.waits import counted_in
+from coasm.isa.waits import counters_used
 from coasm.linter.findings import Finding
 from coasm.linter.program import Program, build_program
 from coasm.linter.states import check_states
 from coasm.linter.waits import check_waits
 from coasm.reading.cfg import Cfg
 from coasm.reading.instruction import Instruction, accesses, parsed_halves, registers_of
+from coasm.target import counters_of
 
 __all__ = ["Order", "Swap", "may_swap"]
 
@@ -130,7 +131,12 @@ class _Use:
         if row is None:
             raise UnsupportedError(f"{item.address:#x}: {item.text} is not described")
         self.row: Opcode = row
-        self.queue = counted_in(self.parsed.mnemonic)
+        self.counters = counters_used(
+            row,
+            counters_of(instructions),
+            returns=bool(self.access.writes),
+            gds="gds" in self.parsed.modifiers,
+        )
 
     def stays(self, references: Collection[int]) -> str | None:
         """Why the instruction cannot be moved at all."""
@@ -144,7 +150,7 @@ class _Use:
         ):
             return "changes or reads how instructions around it are executed"
         if class_of(name) == "wait/barrier" and not (
-            is_a(name, "wait") or is_a(name, "barrier") or is_a(name, "nop")
+            is_a(name, "counter wait") or is_a(name, "barrier") or is_a(name, "nop")
         ):
             return "is for those that stand behind it"
         return None
@@ -158,7 +164,7 @@ class _Use:
             return frozenset({"LDS", "memory"})
         if self.row.unit == "flat" or self.moves_to_lds:
             return frozenset({"LDS", "memory"})
-        return frozenset({"memory"}) if self.queue else frozenset()
+        return frozenset({"memory"}) if self.counters else frozenset()
 
     @property
     def moves_to_lds(self) -> bool:
@@ -176,21 +182,20 @@ class _Use:
 
 
 class _Stores:
-    """Whether anything in the kernel that counts in a queue writes memory or LDS."""
+    """Whether anything in the kernel that counts in one of some counters writes memory or LDS."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self._known: dict[str, bool] = {}
+        self._known: dict[tuple[str, ...], bool] = {}
 
-    def __contains__(self, queue: str) -> bool:
-        if queue not in self._known:
+    def __contains__(self, counters: tuple[str, ...]) -> bool:
+        if counters not in self._known:
             names = {item.text: item for item in self._order.own}
-            self._known[queue] = any(
-                _Use(item, self._order.instruction_set).changes
-                for item in names.values()
-                if counted_in(item.mnemonic) == queue
+            uses = (_Use(item, self._order.instruction_set) for item in names.values())
+            self._known[counters] = any(
+                use.changes for use in uses if not set(use.counters).isdisjoint(counters)
             )
-        return self._known[queue]
+        return self._known[counters]
 
 
 def _tied(one: _Use, other: _Use, stores: _Stores) -> Iterator[str]:
@@ -209,9 +214,9 @@ def _tied(one: _Use, other: _Use, stores: _Stores) -> Iterator[str]:
     if shared and (one.changes or other.changes):
         yield f"{_said(one)} and {_said(other)} both use {' and '.join(sorted(shared))}"
     for barrier, access in ((one, other), (other, one)):
-        if is_a(barrier.parsed.mnemonic, "barrier") and (access.queue or _waits(access)):
+        if is_a(barrier.parsed.mnemonic, "barrier") and (access.counters or _waits(access)):
             yield f"{_said(access)} and the barrier {_said(barrier)} keep their order"
-        elif _waits(barrier) and access.queue and (access.changes or access.queue in stores):
+        elif _waits(barrier) and access.counters and (access.changes or access.counters in stores):
             yield (
                 f"{_said(access)} and the wait {_said(barrier)}: what is waited for is memory, "
                 "which others may read or write"
@@ -219,13 +224,13 @@ def _tied(one: _Use, other: _Use, stores: _Stores) -> Iterator[str]:
 
 
 def _waits(use: _Use) -> bool:
-    return is_a(use.parsed.mnemonic, "wait")
+    return is_a(use.parsed.mnemonic, "counter wait")
 
 
 def _in_new_order(order: Order, low: int, high: int) -> Iterator[str]:
     """What lint finds in the new order that it does not find in the old one."""
     program = order.program
-    if not program.family.waits:
+    if program.family.counters is None:
         yield f"no rules for wait states and waits of {program.co.target.name}"
         return
     items, origin = _in_each_others_place(

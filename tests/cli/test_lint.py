@@ -27,7 +27,7 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("broken.s").write_text(listing(TOO_CLOSE))
     Path("clean.s").write_text(listing(CLEAN))
     Path("broken.co").write_bytes(coasm.assemble(listing(TOO_CLOSE)).data)
-    Path("other.s").write_text(listing("\ts_endpgm", "gfx1100"))
+    Path("other.s").write_text(listing("\ts_endpgm", "gfx803"))
     return Path("broken.s")
 
 
@@ -115,9 +115,9 @@ def test_what_cannot_be_judged_is_said(broken: Path, capsys: _Capture) -> None:
     assert main(["lint", "other.s"]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.startswith("coasm: error: other.s: no rules for waits")
-    assert "gfx1100" in captured.err and "everything else was checked" in captured.err
-    Path("over.s").write_text(listing("\tv_mov_b32 v200, 0\n\ts_endpgm", "gfx1100"))
+    assert captured.err.startswith("coasm: error: other.s: no rules for wait states and waits")
+    assert "gfx803" in captured.err and "everything else was checked" in captured.err
+    Path("over.s").write_text(listing("\tv_mov_b32 v200, 0\n\ts_endpgm", "gfx803"))
     assert main(["lint", "over.s"]) == 2
     assert "error[vgpr-range]" in capsys.readouterr().out
     Path("bad.s").write_text(listing("\tv_nope v0\n\ts_endpgm"))

@@ -8,10 +8,11 @@ import subprocess
 
 import pytest
 
+from coasm.counters import GFX9
 from coasm.isa.flow import flow_of
 from coasm.isa.table import INSTRUCTION_SETS, Opcode, Slot, mnemonics, opcode
 from coasm.isa.text import split_operands
-from coasm.isa.waits import counted_in
+from coasm.isa.waits import counted_as
 from coasm.llvm import find_llvm
 from coasm.target import PROCESSORS
 from tests.isa.llvm_instructions import Decoded, decoded, described, descriptions, plain
@@ -189,7 +190,7 @@ def test_roles_and_sizes_are_those_of_llvm(name: str) -> None:
         if _ends_block(one) != (flow_of(mnemonic) is not None) and mnemonic not in _FLOW_TOO:
             wrong.add(f"{mnemonic}: isa/flow.py and LLVM do not agree")
         counts = name in ("942", "950") and mnemonic not in _COUNTED_OTHERWISE
-        if counts and row.does != "to_lds" and _COUNTERS[counted_in(mnemonic)] != _counters(one):
+        if counts and row.does != "to_lds" and _counted(row) != _counters(one):
             wrong.add(f"{mnemonic}: isa/waits.py and LLVM do not agree")
     assert not wrong, "\n".join(sorted(wrong))
 
@@ -202,8 +203,6 @@ _FLOW_TOO = (
     *("s_rfe_b64", "s_rfe_i64", "s_rfe_restore_b64"),
     "s_code_end",  # padding, which LLVM calls the end of a program
 )
-_COUNTERS = {"": (False, False), "vm": (True, False), "flat": (True, True)}
-_COUNTERS |= {"lds": (False, True), "scalar": (False, True)}
 #: ds_nop does nothing; messages count by si-insert-waitcnts, not by the flags; LLVM after 22 counts
 #: the cache instructions, with AMD's word. (Loads to LDS have both flags and count in vmcnt.)
 _COUNTED_OTHERWISE = ("ds_nop", "s_sendmsg", "s_sendmsghalt", "buffer_inv", "buffer_wbl2")
@@ -211,6 +210,12 @@ _COUNTED_OTHERWISE = ("ds_nop", "s_sendmsg", "s_sendmsghalt", "buffer_inv", "buf
 
 def _ends_block(one: Decoded) -> bool:
     return bool(one.description.flags & (_CALL | _TERMINATOR))
+
+
+def _counted(row: Opcode) -> tuple[bool, bool]:
+    """Whether an instruction counts in vmcnt and lgkmcnt by :mod:`coasm.isa.waits`."""
+    counters = GFX9.kinds.get(counted_as(row), {})
+    return "vmcnt" in counters, "lgkmcnt" in counters
 
 
 def _counters(one: Decoded) -> tuple[bool, bool]:

@@ -165,7 +165,8 @@ def _place(program: Program, places: Mapping[int, Place], index: int) -> Place:
 def _asked(finding: Finding, spot: Spot) -> Asked:
     assert finding.producer is not None
     fix = finding.fix
-    wait = Wait(fix.vmcnt, fix.lgkmcnt) if fix else NO_WAIT
+    counts = dict(fix.waits) if fix else {}
+    wait = Wait(counts.get("vmcnt"), counts.get("lgkmcnt"))
     return Asked(spot, finding.rule, finding.level, finding.producer.text, wait)
 
 

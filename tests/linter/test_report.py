@@ -97,8 +97,8 @@ def test_json_has_every_field_of_a_finding() -> None:
     assert tuple(first) == tuple(second) == Finding._fields
     place = first["place"]
     assert (place["address"], place["line"], place["text"]) == _AT_LINE.place[:3]
-    assert first["fix"] == Fix(states=8)._asdict()
-    assert tuple(first["fix"]) == ("states", "vmcnt", "lgkmcnt", "instruction", "times")
+    assert first["fix"] == {**Fix(states=8)._asdict(), "waits": {}}
+    assert tuple(first["fix"]) == ("states", "waits", "instruction", "times")
     assert second["producer"] is None and second["fix"] is None
     assert data["notes"] == [{"text": "n", "line": 2, "address": None}]
     assert data["status"] == "findings"

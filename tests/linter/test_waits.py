@@ -15,7 +15,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from coasm.isa.waits import LGKM_MAX, VM_MAX
+from coasm.counters import GFX9
 from coasm.linter.findings import ADVICE, ERROR
 from coasm.linter.operation import VGPRS, operation
 from coasm.llvm import Llvm
@@ -60,7 +60,9 @@ def weaker(waits: Mapping[Spot, Wait]) -> list[tuple[Spot, int, dict[Spot, Wait]
     """The waits with one of their counts left out, and raised by one: where, which, all of them."""
     found = []
     for spot, wait in waits.items():
-        for counter, (count, most) in enumerate(zip(wait, (VM_MAX, LGKM_MAX), strict=True)):
+        for counter, (count, most) in enumerate(
+            zip(wait, (GFX9.most[0], GFX9.most[2]), strict=True)
+        ):
             for raised in {None, count + 1} if count is not None and count < most else {None}:
                 if count is not None:
                     counts = [raised if at == counter else n for at, n in enumerate(wait)]

@@ -168,7 +168,9 @@ def repaired(lines: Kernel, addresses: Sequence[int], found: Sequence[Finding]) 
     for one in found:
         assert one.fix is not None
         has = waits.get(one.place.address, NO_WAIT)
-        waits[one.place.address] = has.with_(Wait(one.fix.vmcnt, one.fix.lgkmcnt))
+        counts = dict(one.fix.waits)
+        wait = Wait(counts.get("vmcnt"), counts.get("lgkmcnt"))
+        waits[one.place.address] = has.with_(wait)
     made = []
     at = iter(addresses)
     for line in lines:

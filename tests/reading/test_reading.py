@@ -219,9 +219,18 @@ def test_no_command_pays_for_it() -> None:
         assert name in dir(coasm) and getattr(coasm, name).__doc__
 
 
-def test_counters_of_other_generations_are_not_guessed() -> None:
-    """GFX10 has vscnt for stores, GFX12 loadcnt, storecnt, dscnt, kmcnt."""
-    for target, store in (("gfx1030", "global_store_dword"), ("gfx1200", "global_store_b32")):
+def test_counters_are_those_of_the_generation() -> None:
+    """GFX10 has vscnt for stores, GFX12 loadcnt, storecnt, dscnt, kmcnt; GFX12.5 xcnt as well."""
+    for target, store, counter in (
+        ("gfx1030", "global_store_dword", "vscnt"),
+        ("gfx1200", "global_store_b32", "storecnt"),
+        ("gfx1250", "global_store_b32", "storecnt xcnt"),
+    ):
         one = kernel(f"\t{store} v0, v1, s[0:1]\n{_END}", target).instructions[0]
-        with pytest.raises(UnsupportedError, match="wait counters of gfx1"):
-            _ = one.counter
+        assert one.counter == counter
+    with pytest.raises(UnsupportedError, match="wait counters of gfx8"):
+        _ = (
+            kernel(f"\tbuffer_load_dword v0, v1, s[0:3], 0 offen\n{_END}", "gfx803")
+            .instructions[0]
+            .counter
+        )

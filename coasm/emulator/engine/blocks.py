@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from coasm.counters import Waits
 from coasm.emulator.engine.endings import Control, control_of
 from coasm.emulator.engine.flight import Flight, InFlight
 from coasm.emulator.engine.program import Program
@@ -22,11 +23,13 @@ from coasm.emulator.state.waves import Group, Layout
 from coasm.errors import CoasmError
 from coasm.isa import AGPR, EXEC, SCC, VGPR, Parsed, takes_lanes
 from coasm.isa.table import opcode
-from coasm.isa.waits import Waits, counted_at_most
+from coasm.isa.waits import counted_as, waits_of
 
 __all__ = ["Block", "Blocks", "Item", "Plan", "is_awake", "nothing", "raiser", "watch"]
 
 
+#: What ends beside others of its counter in any order.
+_UNORDERED = ("message", "gds", "scc")
 #: The most blocks that are made of one for what is known as it is entered.
 _VARIANTS = 8
 
@@ -215,20 +218,24 @@ class Blocks:
             return Item(address, raiser(str(error)))
         context.access = used
         mask = _bits((used.reads | used.writes) - {SCC})
-        waits = WAITS.get(parsed.mnemonic)
-        if waits is not None:
-            return Item(address, nothing, waits=waits(instruction.data))
+        family = self.shared.processor.family
+        counters = family.counters
+        assert counters is not None  # of every target that is emulated
+        if parsed.mnemonic in WAITS:
+            waits = waits_of(parsed.mnemonic, instruction.data, counters)
+            return Item(address, nothing, waits=waits)
         step = self._step(context, parsed)
         _update_clean(context, used.writes)
         if used.writes & self.program.decoded_registers:
             step = _forgetting(step, used.writes, self.shared.layout)
         if self.strict:
             step = checked(step, parsed, used, context)
-        queue = counted_at_most(parsed.mnemonic)
+        described = opcode(parsed.mnemonic, family.instructions)
+        queue = counted_as(described, gds="gds" in parsed.modifiers) if described else ""
         flight = None
-        if queue:
+        if queue in counters.orders:
             targets = _bits(n for n in used.writes if n not in (SCC, EXEC, EXEC + 1))
-            ordered = queue in ("vm", "lds")
+            ordered = queue not in _UNORDERED and -1 not in counters.orders[queue].of
             flight = Flight(address, targets, ordered, context.writes_lds_late)
         written = _bits(used.writes - (used.reads - used.kept))
         sets_exec = EXEC in used.writes or EXEC + 1 in used.writes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["EMPTY", "Flight", "InFlight"]
+__all__ = ["EMPTY", "Flight", "InFlight", "registers_of"]
 
 
 class Flight(NamedTuple):
@@ -20,19 +20,16 @@ class Flight(NamedTuple):
     writes_lds: bool
 
 
-class InFlight(NamedTuple):
-    """The memory operations in flight by counter, oldest first."""
+#: The memory operations in flight by counter, in the order of the target's, oldest first.
+InFlight = tuple[tuple[Flight, ...], ...]
+#: Nothing is in flight, whatever counters there are.
+EMPTY: InFlight = ()
 
-    vm: tuple[Flight, ...]
-    lgkm: tuple[Flight, ...]
 
-    @property
-    def mask(self) -> int:
-        """A bit for each register that waits for data."""
-        found = 0
-        for flight in (*self.vm, *self.lgkm):
+def registers_of(queues: InFlight) -> int:
+    """A bit for each register that waits for data."""
+    found = 0
+    for queue in queues:
+        for flight in queue:
             found |= flight.mask
-        return found
-
-
-EMPTY = InFlight((), ())
+    return found

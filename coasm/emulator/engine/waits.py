@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from coasm.counters import Counters, Waits
 from coasm.emulator.engine.blocks import Block, Item, Plan, nothing, raiser, watch
-from coasm.emulator.engine.flight import EMPTY, Flight, InFlight
+from coasm.emulator.engine.flight import EMPTY, Flight, InFlight, registers_of
 from coasm.emulator.engine.program import Program, register_list
 from coasm.emulator.rows.values import Step
 from coasm.emulator.state import spaces
 from coasm.emulator.state.shared import Shared
 from coasm.emulator.state.waves import Group
-from coasm.isa.waits import LGKM_MAX, VM_MAX, Waits
 
 __all__ = ["land_ds", "land_vm", "plan_of"]
+
+#: The counters of LDS; what others count goes there from memory.
+_OF_LDS = ("lgkmcnt", "dscnt")
 
 
 def plan_of(program: Program, shared: Shared, block: Block, before: InFlight) -> Plan:
@@ -27,7 +30,10 @@ def plan_of(program: Program, shared: Shared, block: Block, before: InFlight) ->
 
 class _Planner:
     def __init__(self, program: Program, shared: Shared, before: InFlight) -> None:
-        self.program, self.shared, self.state = program, shared, before
+        counters = shared.processor.family.counters
+        assert counters is not None  # of every target that is emulated
+        self.program, self.shared, self.counters = program, shared, counters
+        self.state = before or ((),) * len(counters.bits)
         self.steps: list[Step] = []
         self.addresses: list[int] = []
 
@@ -36,14 +42,14 @@ class _Planner:
         self.addresses.append(address)
 
     def plan(self, block: Block) -> Plan:
-        pending = self.state.mask
+        pending = registers_of(self.state)
         part = 0
         for item in block.items:
             if item.waits is not None:
                 self._wait(item.waits, item.address)
-                pending = self.state.mask
+                pending = registers_of(self.state)
                 continue
-            if item.mask & pending and (used := _unfinished(self.state, item)):
+            if item.mask & pending and (used := _unfinished(self.state, item, self.counters)):
                 self.add(self._too_early(used), item.address)
                 break
             if item.step is not nothing:
@@ -63,15 +69,15 @@ class _Planner:
 
     def _finish(self, address: int) -> None:
         """The waves end: so does all that they have in flight."""
-        for queue, land in ((self.state.vm, land_vm), (self.state.lgkm, land_ds)):
+        for counter, queue in zip(self.counters.names, self.state, strict=True):
             count = sum(flight.writes_lds for flight in queue)
             if count:
-                self.add(land(self.shared, count), address)
+                self.add(_land(counter)(self.shared, count), address)
         self.state = EMPTY
 
     def _wait(self, waits: Waits, address: int) -> None:
         queues: list[tuple[Flight, ...]] = []
-        for queue, count, land in zip(self.state, waits, (land_vm, land_ds), strict=True):
+        for counter, queue, count in zip(self.counters.names, self.state, waits, strict=True):
             if count is None:
                 queues.append(queue)
                 continue
@@ -84,30 +90,25 @@ class _Planner:
                 elif flight.ordered or count:
                     kept.append(flight)
             if written:
-                self.add(land(self.shared, written), address)
+                self.add(_land(counter)(self.shared, written), address)
             queues.append(tuple(kept))
-        self.state = InFlight(queues[0], queues[1])
+        self.state = tuple(queues)
 
     def _issue(self, flight: Flight, item: Item) -> None:
-        vm, lgkm = self.state
-        if item.queue in ("vm", "flat"):
-            vm = self._saturate((*vm, flight), VM_MAX, land_vm, item.address)
-        if item.queue in ("lds", "scalar", "flat"):
-            lgkm = self._saturate((*lgkm, flight), LGKM_MAX, land_ds, item.address)
-        self.state = InFlight(vm, lgkm)
+        queues = list(self.state)
+        for counter in self.counters.orders[item.queue].ends:
+            queues[counter] = self._saturate((*queues[counter], flight), counter, item.address)
+        self.state = tuple(queues)
 
     def _saturate(
-        self,
-        queue: tuple[Flight, ...],
-        most: int,
-        land: Callable[[Shared, int], Step],
-        address: int,
+        self, queue: tuple[Flight, ...], counter: int, address: int
     ) -> tuple[Flight, ...]:
         """The hardware holds an operation back while its counter is full: the oldest has ended.
 
         Which one that is of those that end in any order, nobody knows.
         """
         in_order = all(flight.ordered for flight in queue)
+        most, land = self.counters.most[counter], _land(self.counters.names[counter])
         while len(queue) > most + 1 and (in_order or not queue[0].mask):
             if queue[0].writes_lds:
                 self.add(land(self.shared, 1), address)
@@ -116,7 +117,7 @@ class _Planner:
 
     def _too_early(self, mask: int) -> Step:
         """The fault of an instruction that names a register which an operation will still write."""
-        for queue, counter in ((self.state.vm, "vmcnt"), (self.state.lgkm, "lgkmcnt")):
+        for counter, queue in zip(self.counters.names, self.state, strict=True):
             for at, flight in enumerate(queue):
                 if flight.mask & mask:
                     other = self.program.instructions[flight.address]
@@ -130,21 +131,26 @@ class _Planner:
         return nothing
 
 
-def _unfinished(state: InFlight, item: Item) -> int:
+def _unfinished(state: InFlight, item: Item, counters: Counters) -> int:
     """The registers of *item* that wait for data which it must not come before.
 
     A load may write what an earlier one of its own counter still will: they end in order. A flat
     load counts among those from memory, as in LLVM (SIInsertWaitcnts: the same type of VMEM).
     """
-    used = state.mask & item.mask
-    if item.queue in ("vm", "lds"):
-        own, other = (state.vm, state.lgkm) if item.queue == "vm" else (state.lgkm, state.vm)
-        if item.queue == "vm":
-            other = tuple(f for f in other if f not in own)
-        else:
+    used = registers_of(state) & item.mask
+    if item.flight is not None and item.flight.ordered:
+        ends = counters.orders[item.queue].ends
+        own = [flight for counter in ends for flight in state[counter]]
+        other = tuple(f for queue in state for f in queue if f not in own)
+        if item.queue == "lds":
             other += tuple(f for f in own if not f.ordered)
-        used &= ~item.written | InFlight((), other).mask
+        used &= ~item.written | registers_of((other,))
     return used
+
+
+def _land(counter: str) -> Callable[[Shared, int], Step]:
+    """What ends where *counter* says that something has, of what goes to LDS."""
+    return land_ds if counter in _OF_LDS else land_vm
 
 
 def land_vm(shared: Shared, count: int) -> Step:

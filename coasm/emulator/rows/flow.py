@@ -16,11 +16,10 @@ from coasm.emulator.rows.table import WAITS, Ending, ending, row
 from coasm.emulator.rows.values import Getter, Step
 from coasm.emulator.state.waves import Group
 from coasm.isa import VCC, Literal, Parsed, Word
-from coasm.isa.waits import waits_of
 
 __all__: list[str] = []
 
-WAITS["s_waitcnt"] = waits_of
+WAITS.add("s_waitcnt")
 
 
 def _fixed(found: Ending) -> Callable[[Context, Parsed], Ending]:

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from coasm.emulator.rows.context import Context
 from coasm.emulator.rows.values import Getter, Step
 from coasm.isa import Parsed
-from coasm.isa.waits import Waits
 
 __all__ = ["ENDINGS", "ROWS", "WAITS", "Builder", "Ending", "Row", "ending", "row"]
 
@@ -53,8 +52,8 @@ class Ending(NamedTuple):
 ROWS: dict[str, Row] = {}
 #: The instructions that end a block.
 ENDINGS: dict[str, Callable[[Context, Parsed], Ending]] = {}
-#: The instructions that wait for memory operations: their encoding → what for.
-WAITS: dict[str, Callable[[bytes], Waits]] = {}
+#: The instructions that wait for memory operations.
+WAITS: set[str] = set()
 
 
 def row(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from coasm.isa.waits import LGKM_MAX
 from coasm.linter.findings import ADVICE, ERROR
 from coasm.linter.rules.rule import Message, Rule
 
@@ -12,6 +11,8 @@ __all__ = [
     "OLD",
     "OLDEST",
     "OLD_FOR_MFMA",
+    "PIPELINED",
+    "REPLAYED",
     "RULES",
     "UNREAD",
 ]
@@ -42,7 +43,16 @@ OLDEST = 64
 #: So many LDS operations are out at most: the next waits until there is room. Kernels use that
 #: (pa_bf16_pertokenFp8_gqa16_1tg_4w_qlen64_msk1_ps: 16 ds_read_b128, ``s_waitcnt lgkmcnt(15)``,
 #: which is no wait, then an MFMA of the first); LLVM asks for lgkmcnt(14).
-LDS_AT_ONCE = LGKM_MAX + 1
+LDS_AT_ONCE = 15
+
+#: Counters that matter only where an access is made once more after a page fault. All 14 kernels of
+#: aiter for gfx1250 do without (fmha_fwd_mxfp8_d128_causal: s_add_co_u32 s42 behind
+#: tensor_load_to_lds of s[40:47], 0x318 bytes before); LLVM 22 waits.
+REPLAYED = ("xcnt",)
+#: Loads to LDS that kernels keep in flight over rounds of a loop, so that a wait for a count
+#: is for those of rounds before (mla_a8w8_qh16_1tg_16mx4_64nx1_np: global_load_async_to_lds_b128,
+#: two a round, s_wait_asynccnt 0x4).
+PIPELINED = ("async", "tensor")
 
 _USED_EARLY = {
     ERROR: Message("{title}: {registers}", "insert {wait} before it"),
@@ -94,13 +104,42 @@ RULES: tuple[Rule, ...] = (
         messages=_USED_EARLY,
     ),
     Rule(
+        "source-wait",
+        "a register is overwritten that may still be read",
+        "An export, an instruction on GDS, and on GFX12.5 every access to memory reads its "
+        "registers some time after it was issued: until expcnt, or s_wait_xcnt, says so (or the "
+        "counter that it ends by) they must not be written. Advice for xcnt: it matters where an "
+        "access is made once more after a page fault, and kernels that run do without.",
+        _WAITCNT,
+        messages=_USED_EARLY,
+    ),
+    Rule(
+        "barrier-wait",
+        "something is out at an s_barrier",
+        "Before gfx90a a wave that is held at s_barrier takes no exception; what is out there may "
+        "raise one, and a trap handler then waits for ever. Compilers wait for everything "
+        "before it.",
+        "LLVM SIInsertWaitcnts; FeatureBackOffBarrier",
+        messages={ADVICE: Message("{title}", "insert {wait} before it", ADVICE)},
+    ),
+    Rule(
+        "message-wait",
+        "memory is out at the message that ends a geometry shader",
+        "MSG_GS_DONE says before GFX11 that what the shader wrote is there: vmcnt(0) before it.",
+        "LLVM SIInsertWaitcnts",
+        messages={ADVICE: Message("{title}", "insert {wait} before it", ADVICE)},
+    ),
+    Rule(
         "lds-dma-wait",
         "LDS is read before a transfer to it is done",
         "A load with lds writes to LDS when memory answers; the LDS instructions do not wait for "
         "it. An s_waitcnt vmcnt(N), with N no more than the memory operations issued after it, has "
         "to stand before the first that uses that LDS.",
         _WAITCNT,
-        messages={ERROR: Message("{title}", "insert {wait} before it")},
+        messages={
+            ERROR: Message("{title}", "insert {wait} before it"),
+            ADVICE: Message("{title}", "insert {wait} before it", ADVICE),
+        },
     ),
     Rule(
         "lds-barrier",
@@ -129,7 +168,7 @@ RULES: tuple[Rule, ...] = (
         "waited for. A weaker wait lets more memory operations overlap; the result is the same.",
         _WAITCNT,
         messages={
-            "weaker": Message("{title}: {counters}", "make it s_waitcnt {enough}", ADVICE),
+            "weaker": Message("{title}: {counters}", "make it {enough}", ADVICE),
             "none": Message("{title}: {counters}", "leave it out", ADVICE),
         },
     ),
