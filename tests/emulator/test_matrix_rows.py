@@ -214,6 +214,35 @@ def test_lane_patterns_broadcasts_and_negations(
     assert done > 50 and refused > 20
 
 
+@pytest.mark.parametrize("shape", ["16x16x128", "32x32x64"])
+def test_the_byte_of_a_register_of_scales(llvm: Llvm, shape: str) -> None:
+    """op_sel has its low bit, op_sel_hi its high one; lane L scales part L // rows of its row."""
+    size, k = int(shape[:2]), int(shape.split("x")[2])
+    count = size * size // 64
+    form = (
+        f"v_mfma_scale_f32_{shape}_f8f6f4 v[64:{63 + count}], v[8:15], v[16:23], "
+        f"v[96:{95 + count}], v24, v25"
+    )
+    bytes_of = [(0, 3), (1, 2), (2, 0), (3, 1)]
+    lines = [
+        f"{form} op_sel:[{a & 1},{b & 1},0] op_sel_hi:[{a >> 1},{b >> 1},0]" for a, b in bytes_of
+    ]
+    bench = Bench(llvm, "gfx950", lines)
+    lane = np.arange(64)
+    # Byte n of A's scales is 2^n in part 0 of a row, twice that in part 1, ...; of B 2^(4 n).
+    part, step = lane // size, np.arange(4)[:, None]
+    codes_a, codes_b = 127 + step + part, 127 + 4 * step + 0 * lane
+    shift = 8 * step
+    group = bench.wave()
+    group.V[8:24, 0] = 0x38383838  # 1.0 in e4m3
+    group.V[24, 0] = np.bitwise_or.reduce(codes_a << shift, axis=0)
+    group.V[25, 0] = np.bitwise_or.reduce(codes_b << shift, axis=0)
+    for line, (a, b) in zip(lines, bytes_of, strict=True):
+        bench.run(line, group)
+        want = 32 * (2.0 ** (k // 32) - 1) * 2.0 ** (a + 4 * b)
+        assert (group.V[64 : 64 + count, 0].view(np.float32) == want).all(), line
+
+
 # SMFMAC.
 
 SPARSE_ROWS = sorted(name for name in ROWS if name.startswith("v_smfmac"))
