@@ -120,7 +120,7 @@ def layout(
     form = _format(shape, operand, modifiers)
     made = Layout(
         name, found.name, operand, shape, form, _encoding(form, found),
-        _registers(every), modifiers.wave, _passes(name, form, found, modifiers), every,
+        _registers(every), modifiers.wave, _passes(name, shape, found, modifiers), every,
     )  # fmt: skip
     return _picked(made, lane, element)
 
@@ -222,10 +222,11 @@ def _registers(every: Sequence[Place]) -> int:
     return 1 + max(place.register + place.high // 32 for place in every)
 
 
-def _passes(name: str, form: str, target: Processor, modifiers: Modifiers) -> int | None:
+def _passes(name: str, shape: Shape, target: Processor, modifiers: Modifiers) -> int | None:
+    """Passes of an MFMA; what the table has of WMMA are wait states."""
     from coasm.isa.passes import matrix
 
-    if not target.family.wait_states:
+    if not target.family.wait_states or shape.generation != 9:
         return None
     said = {"cbsz": str(modifiers.cbsz), "blgp": str(modifiers.blgp)}
     found = matrix(name, said, target.family.wait_states)

@@ -270,6 +270,15 @@ def test_results_of_gfx1250() -> None:
                 assert (place.register, place.low) == divmod(item * size, 32)
 
 
+def test_passes_are_of_mfma() -> None:
+    """LLVM's scheduling models (SISchedule.td) have them of MFMA; WMMA has none."""
+    assert layout("v_mfma_f32_32x32x8_f16", lane=0).passes == 8
+    assert layout("v_mfma_scale_f32_16x16x128_f8f6f4", lane=0, cbsz=4, blgp=4).passes == 4
+    for target in ("gfx1100", "gfx1201", "gfx1250"):
+        assert layout("v_wmma_f32_16x16x16_f16", lane=0, target=target).passes is None
+    assert layout("v_wmma_f32_16x16x32_f16", lane=0).passes is None
+
+
 def test_scales() -> None:
     """A lane of 16x16x128 has a row's scale of the 32 that it would hold of fp4 (CDNA4 guide)."""
     name = "v_mfma_scale_f32_16x16x128_f8f6f4"
