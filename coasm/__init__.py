@@ -255,7 +255,7 @@ def lint(
     a code object (``coasm lint --help`` says which is which); bytes are a code object's. With
     *kernel* only what that kernel reaches is judged, with *advice* findings of that level are there
     too. With *since*, the original of what was edited, they are those that it does not have, of
-    either level. On other targets than gfx942 and gfx950 waits are not judged.
+    either level. On targets before gfx900 only resources and operands are checked.
     *target* and what follows are for a source, as :func:`assemble` takes them.
 
     Raises:

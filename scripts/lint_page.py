@@ -9,7 +9,7 @@ from pathlib import Path
 from coasm.linter.rules import GROUPS
 from coasm.linter.rules.explain import in_group, marked
 from coasm.linter.rules.rule import Rule
-from coasm.target import generations
+from coasm.target import PROCESSORS, generations
 
 _PAGE = Path(__file__).parent.parent / "docs" / "lint.md"
 
@@ -37,9 +37,30 @@ def _run(targets: list[str]) -> str:
     return f"{targets[0]} to {targets[-1]}" if len(targets) > 1 else targets[0]
 
 
+def _targets() -> str:
+    """A row for each generation: its processors, wait counters, and rules for wait states."""
+    rows = ""
+    for column in generations():
+        family = [p for p in PROCESSORS.values() if p.family.wait_states == column]
+        names = ", ".join(one.name for one in family)
+        counters = family[0].family.counters
+        waits = ", ".join(counters.names) if counters else "none"
+        rules = sum(
+            any(hazard.states_on(column) for hazard in rule.hazards)
+            for group in GROUPS
+            for rule in in_group(group)
+        )
+        rows += f"| {names} | {waits} | {rules} |\n"
+    return rows
+
+
 def main(path: Path) -> None:
     """Below the heading of each group the rows of the first table are made anew."""
     page = path.read_text(encoding="utf-8")
+    head = r"(?s)(\n### Targets\n.*?\n\| targets \|[^\n]*\n\|[-|]+\|\n)(?:\|[^\n]*\n)*"
+    page, count = re.subn(head, lambda table: table[1] + _targets(), page, count=1)
+    if not count:
+        sys.exit(f"{path}: no table of targets")
     for group in GROUPS:
         rows = "".join(
             f"| `{rule.name}` | {marked(rule)}{_only_on(rule)} |\n" for rule in in_group(group)
