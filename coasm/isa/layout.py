@@ -264,10 +264,12 @@ def input_place(
     """
     side = rows * shape.blocks
     each = depth * side // 64
-    if shape.a == "f8f6f4" and bits == 8:
-        # Two runs of 16, one in either half of the depth.
+    if each * bits == 256:
+        # Two runs of 128 bits, one in either half of the depth: f8f6f4 with 8 bits, and B of the
+        # SMFMAC that only CDNA4 has (rocjitsu, exec_smfmac: the same up to the order of k).
         half, rest = divmod(k, depth // 2)
-        return rest // 16 * side + row, 16 * half + rest % 16
+        run = each // 2
+        return rest // run * side + row, run * half + rest % run
     return block * rows + k // each * side + row, k % each
 
 

@@ -258,10 +258,13 @@ def _smfmac(
     each = a.shape[1]
     full = np.zeros((shape.size, shape.k))
     columns = np.zeros((shape.k, shape.size))
-    depth = 64 // shape.size
     for lane in range(64):
         group = lane // shape.size
-        columns[group * shape.k // depth :][: shape.k // depth, lane % shape.size] = b[lane]
+        # 32 bytes of B are two runs of 16 bytes, one in either half of k (rocjitsu, exec_smfmac).
+        runs = len(b[lane]) * np.dtype(shape.types[1]).itemsize // 32 + 1
+        for run, part in enumerate(np.split(b[lane], runs)):
+            first_k = run * shape.k // runs + group * len(part)
+            columns[first_k : first_k + len(part), lane % shape.size] = part
         for item in range(each):
             pick = int(index[lane]) >> first + 2 * item & 3
             full[lane % shape.size, 4 * ((group * each + item) // 2) + pick] += a[lane, item]

@@ -51,6 +51,12 @@ def test_every_element_is_somewhere_and_nothing_is_there_twice(instructions: str
 def _mfma_input(shape: Shape, bits: int, rows: int, depth: int, b: int, i: int, k: int) -> Place:
     """The calculator's equations: elements in contiguous registers, then the next lanes."""
     each = depth // (64 // (rows * shape.blocks))
+    if each * bits == 256:  # B of the SMFMAC of CDNA4: two runs of 128 bits
+        lane, item = k % (depth // 2) // (each // 2) * rows + i, k % (each // 2)
+        item += each // 2 * (k // (depth // 2))
+        return Place(
+            lane, item * bits // 32, item * bits % 32, item * bits % 32 + bits - 1, b, i, k
+        )
     lane = b * rows + k // each * rows * shape.blocks + i
     register, low = divmod(k % each * bits, 32)
     return Place(lane, register, low, low + bits - 1, b, i, k)

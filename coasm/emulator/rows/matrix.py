@@ -289,7 +289,9 @@ def _operand(s: Group, key: _Side, shape: Shape, rows: int, depth: int) -> Array
     values = decode(_raw(s, key.rows), key.form)[..., :each]
     if key.lanes:
         values = values[:, b_lanes(shape, key.lanes)]
-    shaped = values.reshape(s.n, parts, shape.blocks, rows, each).transpose(0, 2, 3, 1, 4)
+    runs = 2 if each * key.form.bits == 256 else 1  # one in either half of the depth
+    shaped = values.reshape(s.n, parts, shape.blocks, rows, runs, each // runs)
+    shaped = shaped.transpose(0, 2, 3, 4, 1, 5)
     if key.broadcast[0]:
         blocks = [broadcast_block(shape, at, *key.broadcast) for at in range(shape.blocks)]
         shaped = shaped[:, blocks]
