@@ -429,3 +429,44 @@ def test_each_generation_has_its_own_instructions(target: str, lines: str, put: 
         "".join(f"\t{line}\n" for line in put.split("|")), ""
     )
     assert fix(fixed.text).changes == ()
+
+
+#: Processors, a program, and its kernel with the waits that it lacks: what LLVM 22 puts there.
+_WAITS = [
+    (
+        ("gfx90a", "gfx950", "gfx1030"),
+        "global_load_dword v1, v0, s[0:1]|v_mov_b32 v2, v1",
+        "global_load_dword v1, v0, s[0:1]|s_waitcnt vmcnt(0)|v_mov_b32 v2, v1",
+    ),
+    (
+        ("gfx1100",),
+        "flat_load_b32 v1, v[2:3]|s_waitcnt vmcnt(1)|v_mov_b32 v2, v1",
+        "flat_load_b32 v1, v[2:3]|s_waitcnt vmcnt(0) lgkmcnt(0)|v_mov_b32 v2, v1",
+    ),
+    (
+        ("gfx1200", "gfx1250"),
+        "s_load_b32 s4, s[0:1], 0x4|ds_load_b32 v1, v0|v_add_f32 v2, s4, v1",
+        "s_load_b32 s4, s[0:1], 0x4|ds_load_b32 v1, v0|s_wait_dscnt 0x0|s_wait_kmcnt 0x0|"
+        "v_add_f32 v2, s4, v1",
+    ),
+    (
+        ("gfx1200", "gfx1250"),
+        "flat_load_b32 v1, v[2:3]|s_wait_loadcnt 0x1|v_mov_b32 v2, v1",
+        "flat_load_b32 v1, v[2:3]|s_wait_loadcnt 0x0|s_wait_dscnt 0x0|v_mov_b32 v2, v1",
+    ),
+    (
+        ("gfx1200", "gfx1250"),
+        "flat_load_b32 v1, v[2:3]|v_mov_b32 v2, v1",
+        "flat_load_b32 v1, v[2:3]|s_wait_loadcnt_dscnt 0x0|v_mov_b32 v2, v1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("targets", "lines", "wanted"), _WAITS)
+def test_each_generation_has_its_own_waits(
+    targets: tuple[str, ...], lines: str, wanted: str
+) -> None:
+    for target in targets:
+        body = "".join(f"\t{line}\n" for line in lines.split("|")) + _END
+        made = fixed_body(body, target=target)
+        assert [line.strip() for line in made[:-1]] == wanted.split("|"), target
