@@ -41,6 +41,7 @@ _KINDS = {
     "message": r"s_sendmsg",
     "reads M0 late": r"s_movrel|v_interp_|s_sendmsg|s_ttracedata|ds_gws_|ds_(read|write)_addtid_",
     "setreg": r"s_setreg_",
+    "setreg of a constant": r"s_setreg_imm32",
     "getreg": r"s_getreg_",
     "setvskip": r"s_setvskip",
     "rfe": r"s_rfe_",

@@ -165,12 +165,14 @@ def _unjudged(program: Program) -> Iterator[str]:
 
 def _findings(program: Program, advice: bool) -> Iterator[Finding]:
     from coasm.linter.forked import forked
+    from coasm.linter.high_vgprs import check_high_vgprs
     from coasm.linter.preload import check_preload
     from coasm.linter.resources import check_entries
     from coasm.trips import cores
 
     yield from check_entries(program)
     yield from check_preload(program)
+    yield from check_high_vgprs(program)
     shares = cores() if len(program.instructions) >= _LARGE and hasattr(os, "fork") else 1
     if shares == 1:
         yield from _of_share(program, advice, 0, 1)

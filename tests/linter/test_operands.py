@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import coasm
 from coasm.linter.findings import ADVICE, ERROR
 from coasm.linter.operands import check_operands
 from coasm.linter.rules import RULES
@@ -97,3 +98,21 @@ def test_a_function_has_no_last_vgpr(llvm: Llvm) -> None:
     body = "\ts_endpgm\n\t.globl f\n\t.type f,@function\nf:\n\tv_lshlrev_b64 v[0:1], v31, v[2:3]"
     text = listing(body + "\n\ts_setpc_b64 s[30:31]")
     assert check_operands(program_of(llvm, text, "gfx942")) == []
+
+
+@pytest.mark.parametrize(
+    ("setreg", "found"),
+    [
+        ("hwreg(HW_REG_WAVE_MODE, 25, 1), 0x1", True),
+        # dst 1: bits 12 and 13 of MODE.
+        ("hwreg(HW_REG_WAVE_MODE, 25, 1), 0x1001", False),
+        ("hwreg(HW_REG_WAVE_SCHED_MODE, 0, 2), 0x2", False),
+    ],
+)
+def test_high_bits_of_vgprs_are_kept(setreg: str, found: bool) -> None:
+    """LLVM pull request 193390: the immediate goes into bits 12 to 19, whatever field is named."""
+    body = f"\ts_set_vgpr_msb 0x40\n\ts_setreg_imm32_b32 {setreg}\n\tv_mov_b32 v0 /*v256*/, 0\n"
+    text = listing(f"{body}\ts_endpgm", "gfx1250", next_free_vgpr=512)
+    assert ("vgpr-msb" in {one.rule for one in coasm.lint(text)}) == found
+    reset = text.replace("\tv_mov_b32", "\ts_nop 0\n\ts_set_vgpr_msb 0x40\n\tv_mov_b32")
+    assert "vgpr-msb" not in {one.rule for one in coasm.lint(reset)}

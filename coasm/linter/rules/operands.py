@@ -121,6 +121,20 @@ RULES: tuple[Rule, ...] = (
         ),
     ),
     Rule(
+        "vgpr-msb",
+        "an s_setreg of MODE changes which VGPRs are meant",
+        "On GFX12.5 the high bits of VGPR numbers are bits 12 to 19 of MODE, and "
+        "s_setreg_imm32_b32 of MODE writes them from its immediate, whatever field it names.",
+        "LLVM pull requests 174681 and 193390, FeatureSetregVGPRMSBFixup",
+        messages={
+            "changed": Message(
+                "{title}: s_set_vgpr_msb {was} becomes {now} before {user}",
+                "have the high bits in bits 12 to 19 of the immediate, or insert s_nop 0 and "
+                "s_set_vgpr_msb {was} behind it",
+            ),
+        },
+    ),
+    Rule(
         "dot-op-sel",
         "op_sel is set on a dot product",
         "The dot products ignore or mishandle op_sel on these targets. Pack the operands so that "
