@@ -25,12 +25,13 @@ class Orders(NamedTuple):
 
     ``of``: None where it does not count, -1 where it ends in any order, else the number of the
     order that it ends in. ``ends``: the counters that say that it has ended. ``sources``: those
-    that say that it has read its registers.
+    that say that it has read its registers. ``counted``: all in which it counts.
     """
 
     of: tuple[int | None, ...]
     ends: tuple[int, ...]
     sources: tuple[int, ...]
+    counted: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +88,8 @@ class Counters:
             sources = [at for at in counted if self.names[at] in self.sources]
             ends = [at for at in counted if at not in sources] or sources
             # Parameters go to registers; expcnt says so.
-            found[kind] = Orders(of, tuple(ends), () if kind == "parameter" else tuple(sources))
+            reads = () if kind == "parameter" else tuple(sources)
+            found[kind] = Orders(of, tuple(ends), reads, tuple(counted))
         return found
 
     def of(self, **counts: int) -> Waits:

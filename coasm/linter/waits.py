@@ -159,7 +159,11 @@ class _Facts:
         self.counters = counters
         self.drained = [at for at, name in enumerate(counters.names) if name in counters.drained]
         self.family = family = program.family
-        self.steps = [_step(operation, family, counters) for operation in self.operations]
+        steps: dict[Operation, _Step] = {}
+        for operation in self.operations:
+            if operation not in steps:
+                steps[operation] = _step(operation, family, counters)
+        self.steps = [steps[operation] for operation in self.operations]
         self.clock = list(accumulate((step.time for step in self.steps), initial=0))
         self.waits: dict[int, Waits] = {}
         self.bits: dict[int, int] = {}
@@ -581,22 +585,24 @@ class _Counters:
         of = event.orders.of
         if self.sources and self.facts.drained:
             self._drain(of)
-        for counter, order in enumerate(of):
-            if order is not None:
-                self.counts[counter] += 1
-                if order >= 0:
-                    self.ordered[order] += 1
+        for counter in event.orders.counted:
+            self.counts[counter] += 1
+            order = of[counter]
+            if order is not None and order >= 0:
+                self.ordered[order] += 1
         self.sure += of[0] is not None and not event.disputed
         if event.plain:
             return
         if self.out is self.entered:
             self.out = dict(self.out)
-        self.out[index] = _Out(
-            tuple(None if o is None else n for n, o in zip(self.counts, of, strict=True)),
-            tuple(None if o is None or o < 0 else self.ordered[o] for o in of),
-            self.sure,
-            self.time(index + 1),
-        )
+        at: list[int | None] = [None] * len(of)
+        own: list[int | None] = [None] * len(of)
+        for counter in event.orders.counted:
+            at[counter] = self.counts[counter]
+            order = of[counter]
+            if order is not None and order >= 0:
+                own[counter] = self.ordered[order]
+        self.out[index] = _Out(tuple(at), tuple(own), self.sure, self.time(index + 1))
         bit, result = self.facts.bits[index], event.result
         self.issued |= bit
         landed = self.landed & ~bit
