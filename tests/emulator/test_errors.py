@@ -206,7 +206,23 @@ def test_an_access_behind_the_lds(llvm: Llvm) -> None:
 
 
 def test_an_instruction_that_is_not_emulated(llvm: Llvm) -> None:
-    fails(llvm, "s_memrealtime s[8:9]\ns_trap 2", "s_trap 2", "not emulated")
+    fails(llvm, "s_memrealtime s[8:9]\ns_cbranch_join s4", "s_cbranch_join s4", "not emulated")
+
+
+def test_a_trap_ends_the_run(llvm: Llvm) -> None:
+    fails(llvm, "s_trap 2", "s_trap 2", "trap 2 (llvm.trap)")
+    fails(llvm, "s_trap 3", "trap 3 (llvm.debugtrap)")
+
+
+@pytest.mark.parametrize(
+    "text", ["s_sethalt 1", "s_setkill 1", "s_sendmsg sendmsg(MSG_GS_DONE, GS_OP_NOP)"]
+)
+def test_what_would_stop_a_wave_is_refused(text: str, llvm: Llvm) -> None:
+    fails(llvm, text, text.split()[0], "not emulated")
+
+
+def test_m0_that_leads_out_of_the_registers(llvm: Llvm) -> None:
+    fails(llvm, "s_mov_b32 m0, 0x100\ns_movrels_b32 s8, s9", "M0 leads to s265")
 
 
 def test_what_is_not_executed_may_be_unknown(llvm: Llvm) -> None:

@@ -46,6 +46,7 @@ ELSEWHERE = {
     "s_nop s_sleep s_setprio s_inst_prefetch s_icache_inv s_dcache_inv s_dcache_wb "
     "s_dcache_inv_vol s_dcache_wb_vol s_incperflevel s_decperflevel s_ttracedata v_nop": "nothing",
     "s_getpc_b64 s_getreg_b32": "test_scalar.py",
+    "s_movrels_b32 s_movrels_b64 s_movreld_b32 s_movreld_b64": "test_modes.py",
     "s_memtime s_memrealtime": "a clock",
     "v_mqsad_u32_u8": "test_bytes.py",
     "v_accvgpr_read_b32 v_accvgpr_write_b32 v_accvgpr_mov_b32": "test_constants.py",
@@ -69,6 +70,7 @@ def _vector_rows() -> list[str]:
 
 def _scalar_rows() -> list[str]:
     others = {"s_getpc_b64", "s_getreg_b32"}
+    others |= {f"s_movrel{side}_{size}" for side in "sd" for size in ("b32", "b64")}
     return [name for name in ROWS if name in entries() and name[:2] == "s_" and name not in others]
 
 

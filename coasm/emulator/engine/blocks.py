@@ -17,11 +17,12 @@ from coasm.emulator.errors import Fault
 from coasm.emulator.rows.context import Context
 from coasm.emulator.rows.table import ENDINGS, ROWS, WAITS
 from coasm.emulator.rows.taken import Taken, check_taken
-from coasm.emulator.rows.values import Step
+from coasm.emulator.rows.values import VSKIP, Step
 from coasm.emulator.state.shared import Shared
 from coasm.emulator.state.waves import Group, Layout
 from coasm.errors import CoasmError
 from coasm.isa import AGPR, EXEC, SCC, VGPR, Parsed, takes_lanes
+from coasm.isa.kinds import is_a
 from coasm.isa.table import opcode
 from coasm.isa.waits import counted_as, waits_of
 
@@ -217,6 +218,8 @@ class Blocks:
             context.forget_clean()
             return Item(address, raiser(str(error)))
         context.access = used
+        if context.mode & VSKIP and not is_a(parsed.mnemonic, "scalar"):
+            return Item(address, nothing)
         mask = _bits((used.reads | used.writes) - {SCC})
         family = self.shared.processor.family
         counters = family.counters

@@ -38,6 +38,8 @@ def control_of(program: Program, context: Context, address: int) -> Control:
         ending = ENDINGS[instruction.mnemonic](context, program.parsed(address)[0])
         if ending.sort == "branch":
             return Control(_branch(program, ending, address, following))
+        if ending.sort == "mode":
+            return Control(_modes(ending, following))
         if ending.sort == "jump":
             return Control(_jump(program, ending, context.shared.code_base))
     except Fault as fault:
@@ -63,6 +65,23 @@ def _next(ending: Ending, following: int) -> Run:
     def run(schedule: Schedule, s: Group) -> None:
         step(s)
         s.pc = following
+
+    return run
+
+
+def _modes(ending: Ending, following: int) -> Run:
+    picks = ending.picks
+    assert picks is not None
+
+    def run(schedule: Schedule, s: Group) -> None:
+        modes = np.array(picks(s))
+        s.pc = following
+        for mode in np.unique(modes)[1:]:
+            leave = modes == mode
+            s, gone = schedule.split(s, leave)
+            gone.mode = int(mode)
+            modes = modes[~leave]
+        s.mode = int(modes[0])
 
     return run
 

@@ -13,7 +13,8 @@ import numpy as np
 from coasm.emulator.errors import Fault
 from coasm.emulator.rows.context import Context
 from coasm.emulator.rows.table import WAITS, Ending, ending, row
-from coasm.emulator.rows.values import Getter, Step
+from coasm.emulator.rows.values import VSKIP, Array, Getter, Step
+from coasm.emulator.state.shared import Shared
 from coasm.emulator.state.waves import Group
 from coasm.isa import VCC, Literal, Parsed, Word
 
@@ -78,30 +79,67 @@ row("s_getpc_b64", _getpc)
 _HWREG = re.compile(r"hwreg\((?:HW_REG_)?(\w+)(?:,\s*(\d+),\s*(\d+))?\)")
 
 
-def _mode_field(word: object, what: str) -> tuple[int, int]:
-    """(first bit, bits) of MODE that a ``hwreg(...)`` operand says.
+def _field(word: object) -> tuple[str, int, int]:
+    """The register that a ``hwreg(...)`` operand says, the first bit, how many.
 
     Raises:
-        Fault: it is no operand of that kind, or of another register.
+        Fault: it is no operand of that kind.
     """
     match = _HWREG.fullmatch(word.text) if isinstance(word, Word) else None
     if match is None:
         raise Fault("the hardware register is not emulated")
-    if match[1] not in ("MODE", "1"):
-        raise Fault(f"{what} the hardware register {match[1]} is not emulated")
-    return int(match[2] or 0), int(match[3] or 32)
+    return _NUMBERS.get(match[1], match[1]), int(match[2] or 0), int(match[3] or 32)
 
 
 def _getreg(ctx: Context, parsed: Parsed) -> Step:
     ctx.take(parsed.operands[1])
-    first, bits = _mode_field(parsed.operands[1], "reading")
-    value = ctx.mode >> first & (1 << bits) - 1
-    put = ctx.scalar_target(parsed.operands[0], "u32")
-    return lambda s: put(s, np.full(s.n, value, np.uint32))
+    name, first, bits = _field(parsed.operands[1])
+    get = _HARDWARE.get(name)
+    if get is None:
+        raise Fault(f"reading the hardware register {name} is not emulated")
+    put, mask = ctx.scalar_target(parsed.operands[0], "u32"), np.uint32((1 << bits) - 1)
+    shared = ctx.shared
+    return lambda s: put(s, get(shared, s) >> np.uint32(first) & mask)
+
+
+def _status(shared: Shared, s: Group) -> Array:
+    """SCC, EXECZ, VCCZ, IN_TG and VALID of STATUS. Source: CDNA3 ISA guide."""
+    bits: Array = s.scc.astype(np.uint32)
+    bits |= (s.d[63] == 0).astype(np.uint32) << np.uint32(9)
+    bits |= (s.d[VCC >> 1] == 0).astype(np.uint32) << np.uint32(10)
+    bits |= np.uint32(1 << 11 | 1 << 16)
+    return bits
+
+
+def _constant(value: Callable[[Shared, Group], int]) -> Callable[[Shared, Group], Array]:
+    return lambda shared, s: np.full(s.n, value(shared, s), np.uint32)
+
+
+#: What hwreg names, by LLVM's names, and what is there.
+_HARDWARE: dict[str, Callable[[Shared, Group], Array]] = {
+    "MODE": _constant(lambda shared, s: s.mode),
+    "STATUS": _status,
+    "TRAPSTS": _constant(lambda shared, s: 0),
+    "HW_ID": _constant(lambda shared, s: 0),
+    "XCC_ID": _constant(lambda shared, s: 0),
+    # In units of 128 dwords.
+    "LDS_ALLOC": _constant(lambda shared, s: -(-shared.lds_size // 512) << 12),
+}
+#: Their numbers, where LLVM prints no name. Source: LLVM, ``SIDefines.h``.
+_NUMBERS = {
+    "1": "MODE",
+    "2": "STATUS",
+    "3": "TRAPSTS",
+    "4": "HW_ID",
+    "6": "LDS_ALLOC",
+    "20": "XCC_ID",
+}
 
 
 def _setreg(ctx: Context, parsed: Parsed) -> Ending:
-    first, bits = _mode_field(parsed.operands[0], "writing")
+    name, first, bits = _field(parsed.operands[0])
+    if name != "MODE":
+        raise Fault(f"writing the hardware register {name} is not emulated")
     field = (1 << bits) - 1 << first
     source = parsed.operands[1]
     if isinstance(source, Literal):
@@ -113,16 +151,30 @@ def _setreg(ctx: Context, parsed: Parsed) -> Ending:
         return Ending("next", constant)
     get = ctx.scalar_source(source, "u32")
 
-    def run(s: Group) -> None:
-        values = np.broadcast_to(get(s), (s.n,))
-        if (values != values[0]).any():
-            raise Fault("the waves set different modes, which is not emulated")
-        s.mode = s.mode & ~field | int(values[0]) << first & field
+    def modes(s: Group) -> Array:
+        values = np.broadcast_to(get(s), (s.n,)).astype(np.int64)
+        return s.mode & ~field | values << first & field
 
-    return Ending("next", run)
+    return Ending("mode", picks=modes)
 
 
-row("s_getreg_b32", _getreg)
+def _setvskip(ctx: Context, parsed: Parsed) -> Ending:
+    """Bit S1 of S0 says whether the vector instructions behind it are skipped."""
+    value, bit = (ctx.scalar_source(operand, "u32") for operand in parsed.operands)
+
+    def modes(s: Group) -> Array:
+        on = value(s) >> (bit(s) & np.uint32(31)) & np.uint32(1)
+        return np.broadcast_to(np.where(on != 0, s.mode | VSKIP, s.mode & ~VSKIP), (s.n,))
+
+    return Ending("mode", picks=modes)
+
+
+ending("s_setvskip", _setvskip)
+row(
+    "s_getreg_b32",
+    _getreg,
+    "s_getreg_b32: all waves are on the first compute unit of the first XCC, and no trap was taken",
+)
 ending("s_setreg_b32 s_setreg_imm32_b32", _setreg)
 
 

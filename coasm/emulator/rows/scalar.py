@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from coasm.emulator.rows.table import row
 from coasm.emulator.rows.taken import ALL
 from coasm.emulator.rows.values import Array, Step, spread
 from coasm.emulator.state.waves import Group
-from coasm.isa import Literal, Operand, Parsed, Register
+from coasm.isa import M0, Literal, Operand, Parsed, Register, Word
 
 __all__: list[str] = []
 
@@ -328,6 +328,27 @@ def _wqm(a: Array) -> Array:
     return some * a.dtype.type(15)
 
 
+def _quads(a: Array) -> Array:
+    """A bit for each four neighbours: whether one of them is set."""
+    bits = np.unpackbits(a[..., None].view(np.uint8), axis=-1, bitorder="little")
+    some = bits.reshape(*bits.shape[:-1], -1, 4).any(axis=-1)
+    packed = np.zeros(a.shape, a.dtype)[..., None].view(np.uint8)
+    half = np.packbits(some, axis=-1, bitorder="little")
+    packed[..., : half.shape[-1]] = half
+    return packed.view(a.dtype)[..., 0]
+
+
+def _twice(a: Array) -> Array:
+    """Each bit two times."""
+    bits = np.unpackbits(a[..., None].view(np.uint8), axis=-1, bitorder="little")
+    return np.packbits(np.repeat(bits, 2, axis=-1), axis=-1, bitorder="little").view(np.uint64)[
+        ..., 0
+    ]
+
+
+row("s_quadmask_b32", plain("u32 u32", _quads, "nz"))
+row("s_quadmask_b64", plain("u64 u64", _quads, "nz"))
+row("s_bitreplicate_b64_b32", plain("u64 u32", _twice))
 row("s_wqm_b64", plain("u64 u64", _wqm, "nz"))
 row("s_wqm_b32", plain("u32 u32", _wqm, "nz"))
 
@@ -504,13 +525,136 @@ row("s_nor_saveexec_b64", _saveexec(lambda a, e: ~(a | e)))
 row("s_xnor_saveexec_b64", _saveexec(lambda a, e: ~(a ^ e)))
 
 
+def _wrexec(function: Function) -> Callable[[Context, Parsed], Step]:
+    """``dst = EXEC = function(source, EXEC); SCC = EXEC != 0``."""
+
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        source = ctx.scalar_source(parsed.operands[1], "u64")
+        target = ctx.pair(parsed.operands[0])
+
+        def step(s: Group) -> None:
+            value = function(source(s), s.d[63])
+            s.d[63][...] = value
+            s.d[target][...] = s.d[63]
+            s.scc = s.d[63] != 0
+            s.update_exec()
+
+        return step
+
+    return build
+
+
+row("s_andn1_wrexec_b64", _wrexec(lambda a, e: ~a & e))
+row("s_andn2_wrexec_b64", _wrexec(lambda a, e: a & ~e))
+
+
+def _relative(ctx: Context, operand: Operand, wide: bool) -> Callable[[Group, int], int]:
+    """The number of the register that is M0 behind an operand, for one value of M0."""
+    if not isinstance(operand, Register):
+        raise Fault("the operand is no scalar register")
+    first = operand.first
+    ctx.take(operand)
+
+    def number(s: Group, by: int) -> int:
+        at = first + by
+        if not 0 <= at < ctx.shared.sgprs or (wide and at & 1):
+            raise Fault(f"M0 leads to s{at}, which the kernel does not have")
+        return at >> 1 if wide else at
+
+    return number
+
+
+def _each_m0(s: Group) -> Iterator[tuple[int, Array]]:
+    """Each value of M0 among the waves, and whose it is."""
+    values = s.su[M0].view(np.int32)
+    for value in np.unique(values):
+        yield int(value), values == value
+
+
+def _move_from(wide: bool) -> Callable[[Context, Parsed], Step]:
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        number = _relative(ctx, parsed.operands[1], wide)
+        put = ctx.scalar_target(parsed.operands[0], "u64" if wide else "u32")
+
+        def step(s: Group) -> None:
+            found = np.zeros(s.n, np.uint64 if wide else np.uint32)
+            for by, waves in _each_m0(s):
+                found[waves] = (s.d if wide else s.su)[number(s, by)][waves]
+            put(s, found)
+
+        return step
+
+    return build
+
+
+def _move_to(wide: bool) -> Callable[[Context, Parsed], Step]:
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        number = _relative(ctx, parsed.operands[0], wide)
+        source = ctx.scalar_source(parsed.operands[1], "u64" if wide else "u32")
+
+        def step(s: Group) -> None:
+            values = np.array(np.broadcast_to(source(s), (s.n,)))
+            for by, waves in _each_m0(s):
+                (s.d if wide else s.su)[number(s, by)][waves] = values[waves]
+
+        return step
+
+    return build
+
+
+for _wide, _suffix in ((False, "b32"), (True, "b64")):
+    row(f"s_movrels_{_suffix}", _move_from(_wide))
+    row(f"s_movreld_{_suffix}", _move_to(_wide))
+
+
+def _zero_only(ctx: Context, parsed: Parsed) -> Step:
+    """Does nothing with 0; anything else would end or halt the wave."""
+    operand = parsed.operands[0]
+    ctx.take(operand)
+    if not isinstance(operand, Literal) or operand.value != 0:
+        raise Fault(f"{parsed.mnemonic} with another operand than 0 is not emulated")
+    return lambda s: None
+
+
+row("s_sethalt s_setkill", _zero_only)
+
+#: What LLVM calls the traps of amdhsa (LLVM AMDGPU usage, "Trap Handler ABI").
+_TRAPS = {1: "debugger", 2: "llvm.trap", 3: "llvm.debugtrap"}
+
+
+def _trap(ctx: Context, parsed: Parsed) -> Step:
+    number = _sign16(ctx, parsed.operands[0])
+    name = _TRAPS.get(number & 0xFF, "reserved")
+
+    def step(s: Group) -> None:
+        raise Fault(f"trap {number} ({name}): the kernel gives up here")
+
+    return step
+
+
+row("s_trap", _trap)
+
+
+def _message(ctx: Context, parsed: Parsed) -> Step:
+    operand = parsed.operands[0]
+    ctx.take(operand)
+    text = operand.text if isinstance(operand, Word) else str(operand)
+    if "MSG_INTERRUPT" not in text:
+        raise Fault(f"the message {text} is not emulated")
+    return lambda s: None
+
+
+row("s_sendmsg", _message, "s_sendmsg: nobody gets the message")
+
+
 def _nothing(ctx: Context, parsed: Parsed) -> Step:
     return lambda s: None
 
 
 row(
     "s_nop s_sleep s_setprio s_icache_inv s_dcache_inv s_dcache_wb s_dcache_inv_vol s_dcache_wb_vol"
-    " s_incperflevel s_decperflevel s_ttracedata v_nop buffer_wbl2 buffer_inv",
+    " s_incperflevel s_decperflevel s_ttracedata v_nop buffer_wbl2 buffer_inv s_wakeup v_clrexcp"
+    " ds_nop",
     _nothing,
     inert=ALL,
 )

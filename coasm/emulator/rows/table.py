@@ -38,7 +38,8 @@ class Row(NamedTuple):
 class Ending(NamedTuple):
     """What an instruction does that ends a block.
 
-    ``sort`` is ``next`` (the code behind is prepared for another mode), ``branch`` (of the waves
+    ``sort`` is ``next`` (the code behind is prepared for another mode), ``mode`` (the same, and
+    ``picks`` gives the MODE of each wave, int64 [n]), ``branch`` (of the waves
     that ``picks`` says, [n] booleans; without it of all), ``jump`` (to the addresses in memory that
     ``picks`` gives, [n] uint64), ``barrier`` or ``end``. ``step`` is what else it does, after
     ``picks``.

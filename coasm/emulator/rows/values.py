@@ -55,6 +55,8 @@ DTYPES: dict[str, type[np.generic]] = {
 #: MODE bits. Source: CDNA3 ISA guide, "MODE register fields".
 DENORM_32_IN, DENORM_32_OUT, DENORM_16_IN, DENORM_16_OUT = 1 << 4, 1 << 5, 1 << 6, 1 << 7
 ROUND_32, ROUND_16, DX10_CLAMP, IEEE, FP16_OVFL = 3, 3 << 2, 1 << 8, 1 << 9, 1 << 23
+#: Vector instructions are skipped.
+VSKIP = 1 << 28
 
 #: VGPR index mode: which operands are indexed. Source: CDNA3 ISA guide, S_SET_GPR_IDX_ON.
 INDEX_SRC = (1, 2, 4)
