@@ -188,9 +188,9 @@ def test_wide_to_scaled(llvm: Llvm, kind: str, name: str, power: int) -> None:
         assert (mine[:, others] == kept[others]).all()
 
 
-@pytest.mark.parametrize("bits", [16, 8])
+@pytest.mark.parametrize("bits", [16, 8, 4])
 def test_a_transposing_read(llvm: Llvm, bits: int) -> None:
-    """ds_read_b64_tr_b16 and _b8: rows of 16 elements become columns."""
+    """ds_read_b64_tr_b16, _b8 and _b4: rows of 16 elements become columns."""
     size = 8
     rows = 8 * size // bits
     draw = np.random.default_rng(bits)

@@ -62,9 +62,10 @@ def _ds_read(size: int, how: str = "u") -> Callable[[Context, Parsed], Step]:
 def _ds_read_transposed(bits: int) -> Callable[[Context, Parsed], Step]:
     """16 lanes at a time read rows of 16 elements, and lane *i* of them gets column *i*.
 
-    A lane reads 64 bits, so a row is what 4 or 2 lanes read one after the other. Source: LLVM,
-    ``amdgpu.transpose_load``; proven by what Triton builds upon it (tests/compilers). Nothing
-    proves the same of elements of 4 and 6 bits, which are not emulated therefore.
+    A lane reads 64 bits, so a row is what 4, 2 or 1 lanes read one after the other. Source: LLVM,
+    ``amdgpu.transpose_load``; proven by what Triton builds upon it (tests/compilers), and for 4
+    bits by a published measurement of an MI350X: 16 times 16 elements in each 16 lanes. Nothing
+    proves the same of elements of 6 bits, which are not emulated therefore.
     """
     size = 8
     count = 8 * size // bits  # elements of a lane, rows of a block
@@ -197,7 +198,7 @@ for _name, _size, _how in (
     ("u16_d16_hi", 2, "u hi"),
 ):
     row(f"ds_read_{_name}", _ds_read(_size, _how))
-for _bits in (16, 8):
+for _bits in (16, 8, 4):
     row(f"ds_read_b64_tr_b{_bits}", _ds_read_transposed(_bits))
 for _name, _size, _how in (
     ("b8", 1, "u"),
