@@ -16,7 +16,7 @@ from coasm.emulator.rows.values import Array, flush
 from coasm.emulator.state import places
 from coasm.emulator.state.waves import Group
 
-__all__ = ["OPS", "Op", "add_flushed", "larger", "run_atomic", "size_of", "smaller"]
+__all__ = ["OPS", "Op", "add_flushed", "compare_swap", "larger", "run_atomic", "size_of", "smaller"]
 
 
 def _increment(old: Array, data: Array) -> Array:
@@ -115,12 +115,12 @@ OPS["pk_add_bf16"] = Op(np.uint32, _add_bf16, None, _ORDER)
 OPS["pk_add_f16"] = Op(np.uint32, _add_f16, None, _ORDER)
 
 
-def _compare_swap(old: Array, data: Array) -> Array:
+def compare_swap(old: Array, data: Array) -> Array:
     return np.where(old == data[..., 1], data[..., 0], old)
 
 
-OPS["cmpswap"] = Op(np.uint32, _compare_swap)
-OPS["cmpswap_x2"] = Op(np.uint64, _compare_swap)
+OPS["cmpswap"] = Op(np.uint32, compare_swap)
+OPS["cmpswap_x2"] = Op(np.uint64, compare_swap)
 
 
 def _updated(

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from coasm.emulator.errors import Fault
-from coasm.emulator.rows.atomics import OPS, Op, add_flushed, larger, smaller
+from coasm.emulator.rows.atomics import OPS, Op, add_flushed, compare_swap, larger, smaller
 from coasm.emulator.rows.context import Context
 from coasm.emulator.rows.moves import ANY_BYTE, Move, active_lanes
 from coasm.emulator.rows.table import row
@@ -22,7 +22,7 @@ from coasm.emulator.rows.values import store as put_row
 from coasm.emulator.state import places, spaces
 from coasm.emulator.state.shared import Shared
 from coasm.emulator.state.waves import Deferred, Group
-from coasm.isa import Operand, Parsed
+from coasm.isa import M0, Operand, Parsed
 
 __all__: list[str] = []
 
@@ -218,6 +218,20 @@ for _name, _size in (("b32", 4), ("b64", 8)):
     row(f"ds_write2st64_{_name}", _ds_write2(_size, 64 * _size))
 
 
+def _masked(old: Array, data: Array) -> Array:
+    """The bits of the first operand out, the second in. Operands: the second, the first."""
+    return old & ~data[..., 1] | data[..., 0]
+
+
+def _wrapped(old: Array, data: Array) -> Array:
+    return np.where(old >= data[..., 1], old - data[..., 1], old + data[..., 0])
+
+
+def _exchange_where_asked(old: Array, data: Array) -> Array:
+    """A new value of 31 bits where the highest bit is set."""
+    return np.where(data >> np.uint32(31) != 0, data & np.uint32(0x7FFF_FFFF), old)
+
+
 #: Only LDS has these.
 DS_OPS = {
     **OPS,
@@ -225,6 +239,12 @@ DS_OPS = {
     "rsub_x2": Op(np.uint64, lambda old, data: data - old),
     "min_f32": Op(np.float32, smaller),
     "max_f32": Op(np.float32, larger),
+    "cmpst_f32": Op(np.float32, compare_swap),
+    "cmpst_f64": Op(np.float64, compare_swap),
+    "mskor": Op(np.uint32, _masked),
+    "mskor_x2": Op(np.uint64, _masked),
+    "wrap": Op(np.uint32, _wrapped),
+    "condxchg": Op(np.uint32, _exchange_where_asked),
 }
 
 
@@ -297,11 +317,114 @@ for _ds, _op in (
     ("xor_b", "xor"),
     ("wrxchg_b", "swap"),
     ("cmpst_b", "cmpswap"),
+    ("mskor_b", "mskor"),
 ):
     _ds_row(f"{_ds}32", _op)
     _ds_row(f"{_ds}64", f"{_op}_x2")
-for _name in ("add", "min", "max"):
+for _name in ("add", "min", "max", "cmpst"):
     _ds_row(f"{_name}_f32", f"{_name}_f32")
     _ds_row(f"{_name}_f64", f"{_name}_f64")
 for _name in ("pk_add_bf16", "pk_add_f16"):
     _ds_row(_name, _name)
+row("ds_wrap_rtn_b32", _ds_atomic("wrap", True))
+
+
+def _ds_exchange2(size: int, scale: int) -> Callable[[Context, Parsed], Step]:
+    """Two places of each lane get new values; the target gets both old ones."""
+
+    def build(ctx: Context, parsed: Parsed) -> Step:
+        address, shared = _lds_address(ctx, parsed.operands[1]), ctx.shared
+        data = [Move(ctx, operand, size, "u") for operand in parsed.operands[2:4]]
+        target = Move(ctx, parsed.operands[0], 2 * size, "u")
+        offsets = [parsed.number(name) * scale for name in ("offset0", "offset1")]
+        op = DS_OPS["swap" if size == 4 else "swap_x2"]
+
+        def step(s: Group) -> None:
+            lanes = active_lanes(s)
+            both = [
+                spaces.lds(shared, s, address(s, offset), size, size, lanes) for offset in offsets
+            ]
+            places_of = [part.offsets[s.mask] for parts in both for part in parts]
+            if places_of and len(np.unique(np.concatenate(places_of))) < 2 * len(places_of[0]):
+                raise Fault("two lanes exchange one place, in an order that is not known")
+            old = []
+            for parts, move in zip(both, data, strict=True):
+                spaces.settle(shared, s)
+                values = np.ascontiguousarray(move.data(s)).view(op.dtype)[..., 0]
+                got = places.atomic(parts, s.shape, op.dtype, op.update, values, None, True)
+                assert got is not None
+                old.append(got[..., None].view(np.uint32))
+            target.fill(s, np.concatenate(old, axis=-1))
+
+        return step
+
+    return build
+
+
+for _name, _size in (("b32", 4), ("b64", 8)):
+    row(f"ds_wrxchg2_rtn_{_name}", _ds_exchange2(_size, _size))
+    row(f"ds_wrxchg2st64_rtn_{_name}", _ds_exchange2(_size, 64 * _size))
+
+
+def _ds_exchange_halves(ctx: Context, parsed: Parsed) -> Step:
+    """Either dword of 8 bytes, each by the highest bit of its own new value."""
+    address, offset = _lds_address(ctx, parsed.operands[1]), parsed.number("offset")
+    data, target = (Move(ctx, parsed.operands[at], 8, "u") for at in (2, 0))
+    op, shared = DS_OPS["condxchg"], ctx.shared
+
+    def step(s: Group) -> None:
+        first = address(s, offset) & np.uint32(0xFFF8)
+        values, old = data.data(s), np.zeros((*s.shape, 2), np.uint32)
+        spaces.settle(shared, s)
+        for half in (0, 1):
+            parts = spaces.lds(shared, s, first + np.uint32(4 * half), 4, 4, active_lanes(s))
+            operand = np.ascontiguousarray(values[..., half])
+            got = places.atomic(parts, s.shape, op.dtype, op.update, operand, None, True)
+            assert got is not None
+            old[..., half] = got
+        target.fill(s, old)
+
+    return step
+
+
+row("ds_condxchg32_rtn_b64", _ds_exchange_halves)
+
+
+def _place_of_lane(ctx: Context, parsed: Parsed) -> Callable[[Group], Array]:
+    """M0[15:0] and the offset, and 4 bytes for each lane before it."""
+    lanes = np.arange(ctx.layout.lanes, dtype=np.uint32) * np.uint32(4)
+    offset = np.uint32(parsed.number("offset"))
+    return lambda s: (s.su[M0] & np.uint32(0xFFFF))[:, None] + offset + lanes
+
+
+def _ds_read_lanes(ctx: Context, parsed: Parsed) -> Step:
+    move, place = Move(ctx, parsed.operands[0], 4, "u"), _place_of_lane(ctx, parsed)
+    shared = ctx.shared
+
+    def step(s: Group) -> None:
+        parts = spaces.lds(shared, s, place(s), 4, 4, active_lanes(s))
+        if s.ds_queue:
+            spaces.before_read(shared, s, parts, 4)
+        if shared.race is not None:
+            shared.race.read(s, parts, 4)
+        move.fill(s, places.load(parts, s.shape, 4))
+
+    return step
+
+
+def _ds_write_lanes(ctx: Context, parsed: Parsed) -> Step:
+    ctx.writes_lds_late = True
+    move, place = Move(ctx, parsed.operands[0], 4, "u"), _place_of_lane(ctx, parsed)
+    shared, instruction = ctx.shared, ctx.address
+
+    def step(s: Group) -> None:
+        parts = spaces.lds(shared, s, place(s), 4, 4, active_lanes(s))
+        if shared.race is not None:
+            shared.race.write(s, parts, 4)
+        _defer(shared, s, parts, move.data(s), instruction)
+
+    return step
+
+
+row("ds_read_addtid_b32", _ds_read_lanes)
+row("ds_write_addtid_b32", _ds_write_lanes)
