@@ -68,6 +68,8 @@ OTHERS = [
     "ds_read_addtid_b32 v40 offset:12",
     "ds_write_addtid_b32 v8 offset:12",
 ]
+#: What is run here.
+LDS_ROWS = {name for name, *_ in ROWS} | {line.split()[0] for line in OTHERS}
 
 
 @pytest.fixture(scope="module")
