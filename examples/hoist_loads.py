@@ -45,7 +45,7 @@ def main(source: str, target: str, steps: int = 1) -> None:
         if not climbed:
             break
     print(f"lint: {len(module.findings)} new findings")
-    module.write(target, force=True)
+    module.write(target)
 
 
 if __name__ == "__main__":

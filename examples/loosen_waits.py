@@ -56,7 +56,7 @@ def main(source: str, target: str, launch: str | None = None) -> None:
     print(f"{waits[0]} waits, {waits[1]} left; {changed} weaker or gone")
     errors = [one for one in module.findings if one.level == "error"]
     print(f"lint: {len(errors)} new errors")
-    module.write(target, force=True)
+    module.write(target)
     if launch is not None:
         runs = [
             coasm.run_spec(launch, source=one, backend="emulator")

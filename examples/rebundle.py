@@ -8,7 +8,6 @@ A code object may also be inside of a library: libkernels.so:gfx942.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import coasm
 from coasm.bundle.making import bundle_of
@@ -25,7 +24,8 @@ def taken_out(source: str, kernel: str, name: str) -> bytes:
 
 def main(kernel: str, name: str, output: str, sources: list[str]) -> None:
     objects = [coasm.load(taken_out(source, kernel, name), name=source) for source in sources]
-    Path(output).write_bytes(bundle_of(objects))
+    with open(output, "xb") as file:  # never over a file that is there
+        file.write(bundle_of(objects))
     for one in objects:
         print(f"{output}: {one.target}: {', '.join(kernel.name for kernel in one.kernels)}")
 

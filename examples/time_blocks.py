@@ -66,7 +66,7 @@ def main(source: str, target: str) -> None:
     count = time_blocks(module)
     for finding in module.findings:
         print(f"{finding.rule}: {finding.what} ({finding.place.text})")
-    module.write(target, force=True)
+    module.write(target)
     print(f"{target}: {count} blocks are timed; {len(module.findings)} new findings")
 
 

@@ -230,5 +230,5 @@ def test_roundtrip_of_each_object(library: Path, capsys: pytest.CaptureFixture[s
 def test_lint_of_each_object(library: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, said, error = _run(capsys, "lint", library, "--json")
     judged = {json.loads(line)["path"].split(":")[1] for line in said.splitlines()}
-    assert status == 2 and "no rules" in error  # there are none for gfx1100 and gfx90a
+    assert status == 0 and not error
     assert judged == {"gfx1100#1", "gfx90a", "gfx942#1", "gfx942#2"}

@@ -112,6 +112,10 @@ def _memory_forms(name: str) -> Iterator[str]:
         data, old, second = (_span("v", first, size) for first in (8, 40, 12))
         if kind == "buffer":
             yield f"{name} {data}, off, s[8:11], 0"
+        elif "addtid" in name:
+            yield f"{name} {old if gives else data}"
+        elif "wrxchg2" in name:  # of two places, which must not be one
+            yield f"{name} {_span('v', 40, 2 * size)}, {address}, {data}, {second} offset1:1"
         elif gives and kind == "ds":
             yield from (f"{name} {old}, {address}", f"{name} {old}, {address}, {data}")
             yield f"{name} {old}, {address}, {data}, {second}"

@@ -74,7 +74,9 @@ def build(folder: Path) -> Built:
     assert done.returncode == 0, done.stderr
     (archive,) = out.glob("*.tar.gz")
     with tarfile.open(archive) as packed:
-        packed.extractall(folder / "sources", filter="data")
+        if hasattr(tarfile, "data_filter"):  # Python 3.11.4, 3.10.12
+            packed.extraction_filter = tarfile.data_filter
+        packed.extractall(folder / "sources")
     (sources,) = (folder / "sources").iterdir()
     done = python(tools, "-c", code, "build_wheel", out, cwd=sources)
     assert done.returncode == 0, done.stderr
